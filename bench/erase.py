@@ -23,11 +23,11 @@ from bench.harness import Cost, Times
 from singerlake.format import block as format_block
 from singerlake.lake import Lake, Table
 from singerlake.maintenance.erase import EraseOptions
+from singerlake.ops.engines import EngineChoice
+from singerlake.ops.erase.table import EraseRequest, erase
 from singerlake.records.blocks.asked_keys import AskedKeys
 from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.state.shape import shape_of
-from singerlake.spark.jobs.maintenance import erase as job
-from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from singerlake.spark.jvm.session import session
 from singerlake.transactions import blocks as stored
 
@@ -166,8 +166,8 @@ def _erased(folder: Path, base: Path, ids: list[int], files: int) -> Cost:
     table = _table(_copied(folder, base))
     options = EraseOptions("bench", lease_wait_seconds=0)
     began, used = time.perf_counter(), harness.processor()
-    asked = AskedRows(tuple(map(str, ids)))
-    done = job.erase(session, table, asked, options, clear=lambda *_: None)
+    asked = EraseRequest(table, tuple(map(str, ids)))
+    done = erase(asked, options, EngineChoice.of("spark", start=session))
     cost = Cost(time.perf_counter() - began, harness.processor() - used)
     assert (done.files, done.lines) == (files, len(ids) if files else 0), done
     return cost

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from singerlake import small_files
 from singerlake.errors import (
@@ -21,16 +21,17 @@ from singerlake.errors import (
 from singerlake.maintenance.erase import EraseOptions
 from singerlake.spreadsheet_cells import is_inert
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, begin_spark, start_spark
+from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.erasing import Erased
     from singerlake.erasure.check import PublishedPlace
     from singerlake.erasure.earlier import Earlier
     from singerlake.format.names import TableName
     from singerlake.lake import Lake
     from singerlake.maintenance.erase import Erased as OfTable
+    from singerlake.ops.engines import EngineChoice
+    from singerlake.ops.erase.tables import Erased
     from singerlake.projections.projection import Target
 
 ELSEWHERE = "copies of the lake, backups, and what others made of the rows are not looked at"
@@ -47,9 +48,6 @@ NOTHING = (
 _WHERE = re.compile(
     r"\s*(?P<table>.+?)(?:\s+where\s+(?P<condition>.+?))?\s*", re.IGNORECASE | re.DOTALL
 )
-
-Cluster: TypeAlias = "tuple[str | None, tuple[str, ...]]"
-"""Spark's master, and its settings."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,14 @@ class Asked:
     projections: Path | None = None
 
 
-def erase(shared: Shared, table: str, asked: Asked, cluster: Cluster) -> int:
+def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int:
     """Erase rows, or say what would be erased.
+
+    Args:
+        shared: The lake, and where the result goes.
+        table: The table that the command names.
+        asked: What else it says.
+        choice: What may read and write rows.
 
     Returns:
         The exit code.
@@ -89,16 +93,14 @@ def erase(shared: Shared, table: str, asked: Asked, cluster: Cluster) -> int:
     asked.options.check()
     ids = _ids(asked)
     lake = shared.lake()
-    from singerlake.erasing import Erasing, asked_too
+    from singerlake.ops.erase import tables
 
-    first = asked_too(lake, {table: None}, ids, asked.where)
-    others = asked_too(lake, _also(asked.also), ids, asked.where)
-    rows = [*first, *others]
-    job = Erasing(lake, rows, asked.options, words=asked.words, file=asked.projections)
-    job.check()
-    begin_spark(*cluster)
+    first = tables.requests(lake, {table: None}, ids, asked.where)
+    rows = [*first, *tables.requests(lake, _also(asked.also), ids, asked.where)]
     with working(f"erasing rows of {', '.join(str(one.table.name) for one in rows)}"):
-        done = job.run(lambda: start_spark(*cluster))
+        done = tables.erase(
+            lake, rows, asked.options, choice, words=asked.words, projections=asked.projections
+        )
     shared.output.note(ELSEWHERE)
     if lake.store.not_listed:
         shared.output.note(lake.store.not_listed)

@@ -323,7 +323,10 @@ class _CompareSince:
         rows = KeyedRows.of(batches, self.width)
         if rows is None:
             return
-        before, now = rows.newest(self.last), rows.there(rows.newest(), self.survival)
+        before, now = (
+            rows.newest(rows.blocks <= self.last),
+            rows.there(rows.newest(), self.survival),
+        )
         differ = (before != now) & ~_same_record(rows, before, now, self.ways)
         before, now = (_places(rows.at, chosen[differ]) for chosen in (before, now))
         yield _pairs(before, now, forth=self.forth)

@@ -5,7 +5,7 @@ line is written again without it, all its other blocks along with the one: what 
 whole files. So is a file with bytes that no block is, which may be such lines too. A block keeps
 its number, and its lines their positions, so that nothing that goes by these notices.
 
-Which rows, ``singerlake.spark.jobs.maintenance.erase`` knows; the log does not say.
+Which rows, ``singerlake.ops.erase`` knows; the log does not say.
 """
 
 from __future__ import annotations

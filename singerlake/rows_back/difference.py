@@ -108,7 +108,7 @@ class _Compare:
         if rows is None:
             return
         now = rows.there(rows.newest(), self.survival)
-        before = rows.newest(self.last)
+        before = rows.newest(rows.blocks <= self.last)
         there = (before >= 0) | (now >= 0)
         before, now = before[there], now[there]
         changed = ~self._same(rows, before, now)

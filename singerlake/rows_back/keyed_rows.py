@@ -100,21 +100,23 @@ class KeyedRows:
     Attributes:
         rows: Keys, positions and what else rows are compared by.
         width: How many columns the key has.
+        apart: Whether a row with a null in its key is a row of its own.
     """
 
     rows: pa.Table
     width: int
+    apart: bool = True
 
     @classmethod
-    def of(cls, batches: Batches, width: int) -> KeyedRows | None:
+    def of(cls, batches: Batches, width: int, *, apart: bool = True) -> KeyedRows | None:
         """Unpack what :class:`Share` gave for a part; None if that is nothing."""
         packed = [data for batch in batches for data in batch.column("rows").to_pylist()]
-        return cls(pa.concat_tables(map(packing.unpack, packed)), width) if packed else None
+        return cls(pa.concat_tables(map(packing.unpack, packed)), width, apart) if packed else None
 
     @cached_property
     def keys(self) -> Numbers:
         """The number of each row's key, from 0; equal keys have the same."""
-        return keys.numbered(self.rows.select(aliases(self.width)))
+        return keys.numbered(self.rows.select(aliases(self.width)), apart=self.apart)
 
     @cached_property
     def lacking(self) -> NDArray[np.int16]:
@@ -155,15 +157,13 @@ class KeyedRows:
     def _order(self) -> Numbers:
         return np.lexsort((self.at, self.keys))
 
-    def newest(self, upto: int | None = None) -> Numbers:
-        """Find the newest row of each key, be it a deletion; -1 for a key that has none.
+    def newest(self, among: Mask | None = None) -> Numbers:
+        """Find the newest row of each key, be it a deletion; -1 where none counts.
 
         Args:
-            upto: The last block whose rows count.
+            among: Which rows count; all by default.
         """
-        order = self._order
-        if upto is not None:
-            order = order[self.blocks[order] <= upto]
+        order = self._order if among is None else self._order[among[self._order]]
         found = np.full(self.count, -1, dtype=np.int64)
         found[self.keys[order]] = order  # the last of a key's stays
         return found

@@ -219,7 +219,7 @@ class _Boundary(NamedTuple):
         return cls(state.last_block, activations.survival(state.blocks))
 
     def rows(self, rows: KeyedRows) -> Numbers:
-        return rows.there(rows.newest(self.last), self.survival)
+        return rows.there(rows.newest(rows.blocks <= self.last), self.survival)
 
 
 class _Boundaries(NamedTuple):

@@ -15,13 +15,14 @@ from singerlake.lake import Lake
 from singerlake.maintenance.erase import EraseOptions
 from singerlake_cli import erased_keys, erasing, output
 from singerlake_cli.commands.vacuum import duration
-from singerlake_cli.shared import Shared, complete_table, spark_options
+from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import follow, working
 
 if TYPE_CHECKING:
     from singerlake.erasure.check import Report
     from singerlake.erasure.sought import Sought
     from singerlake.format.names import TableName
+    from singerlake.ops.engines import EngineChoice
 
 DROPPED_FIRST = ("in all", "seen first")
 """Columns that a narrow terminal leaves out, those that matter least first."""
@@ -114,7 +115,7 @@ SHOWN = 50
     metavar="FILE",
     help="Where is declared what is published.  [default: projections.yml]",
 )
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -138,20 +139,22 @@ def command(
     silent: bool,
     also: tuple[str, ...],
     projections: Path | None,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
-    """Erase rows of a TABLE for good, and of others (on Spark).
+    """Erase rows of a TABLE for good, and of others.
 
     With --check, see that they are gone.
 
     Every line of a row goes: from the present state, from earlier ones and from frozen versions,
     which keep their numbers and tell of it. Each version is proved to be what it was, less
     exactly these rows. Then the old files are deleted, without a retention, once readers from
-    before have ended. This cannot be taken back. What is published of them is published anew, its
-    frozen versions too, and what lay there before is deleted. Tables computed from it, and refused
+    before have ended. This cannot be taken back. Published copies are rebuilt with their frozen
+    versions, and what lay there before is deleted. Tables computed from it, and refused
     lines, that have such rows are named before anything is written, as is what else is in the way:
     name them with --also.
+
+    Rows of a table of up to 32 MiB of messages are erased in this process. Spark is used for larger
+    tables, for --where, and to rebuild published copies; --engine decides otherwise.
 
     With --check nothing is changed. It reads every object below the lake's prefix, whether a log
     names it or not: blocks, also of dropped files and of writers that died, refused lines,
@@ -198,10 +201,10 @@ def command(
     )
     words = not leave_words
     asked = erasing.Asked(keys, where, ids_from, options, words, silent, also, projections)
-    context.exit(erasing.erase(shared, table, asked, (master, conf)))
+    context.exit(erasing.erase(shared, table, asked, choice))
 
 
-_ANYWAY = ("projections", "wait", "master", "conf")
+_ANYWAY = ("projections", "wait", "engine", "master", "conf")
 _ALONE = {
     "checking": "--check looks for --key, --text and --texts-from: leave the others out",
     "stop_telling": "--stop-telling goes with the TABLE alone: leave the others out",

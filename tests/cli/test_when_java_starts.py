@@ -121,7 +121,7 @@ def test_command_starts_java_as_the_page_says(
 
 @pytest.mark.parametrize(
     "name",
-    ["freeze", "verify", "revert", "undo", "rows", "vacuum", "diff", "upload", "delete"],
+    ["freeze", "verify", "revert", "undo", "rows", "vacuum", "diff", "upload", "delete", "erase"],
 )
 def test_engine_spark_starts_it_and_engine_local_does_not(
     small: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

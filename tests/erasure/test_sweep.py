@@ -11,8 +11,8 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.maintenance import vacuum
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions
-from singerlake.spark.jobs.maintenance import erase_sweep
-from singerlake.spark.jobs.maintenance.erase_sweep import ROUNDS, Swept, sweep_erased
+from singerlake.ops.erase import sweep as sweeping
+from singerlake.ops.erase.sweep import ROUNDS, Swept, sweep_erased
 from singerlake.transactions.commit import new_writer_id
 from tests.erasure import by_hand
 
@@ -31,19 +31,15 @@ def table(lake: Lake) -> Table:
     return table
 
 
-def no_spark() -> Any:
-    raise AssertionError("it needs no Spark")
-
-
 def swept(table: Table) -> Swept:
     writer = new_writer_id()
     with vacuum.vacuum_lock(table.store, NAME, writer, AT_ONCE) as lock:
-        return sweep_erased(no_spark, table, AT_ONCE, writer, lock)
+        return sweep_erased(table, AT_ONCE, writer, lock)
 
 
 def leaving(patch: pytest.MonkeyPatch, table: Table, times: int) -> list[str]:
     """Have somebody leave a file behind each of some sweeps; return their keys."""
-    plain, keys = erase_sweep.sweep, list[str]()
+    plain, keys = sweeping.sweep, list[str]()
     file = table.snapshot().blocks[0].file
     data = table.store.get(NAME.key(file)).data
     numbers = itertools.count(1)
@@ -56,7 +52,7 @@ def leaving(patch: pytest.MonkeyPatch, table: Table, times: int) -> list[str]:
             table.store.put_if_absent(keys[-1], data)
         return done
 
-    patch.setattr(erase_sweep, "sweep", sweep)
+    patch.setattr(sweeping, "sweep", sweep)
     return keys
 
 

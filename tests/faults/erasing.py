@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from singerlake.lake import Lake
+from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.storage.base import Store
 from tests.build import commit_rows
 from tests.faults import plain
@@ -28,11 +29,10 @@ class EraseRow(Operation):
     frozen: ClassVar[list[Row]] = [{"id": 1}, {"id": 2, "name": "hers"}]
 
     def prepare(self, lake: Lake) -> None:
-        from singerlake.spark.jvm.session import session
-        from tests.frozen import freeze_on_spark as freeze
+        from tests.frozen import freeze_here
 
         commit_rows(lake, self.table, WIDE, ["id"], self.frozen)
-        freeze(session("local[2]"), lake.find(self.table)[0])
+        freeze_here(lake.find(self.table)[0])
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 2, "name": "her"}, {"id": 3}])
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "a"}])
         file = lake.find(self.table)[0].snapshot().blocks[0].file
@@ -42,9 +42,7 @@ class EraseRow(Operation):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.maintenance.erase import EraseOptions
-        from singerlake.spark.jobs.maintenance.erase import erase
-        from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
-        from singerlake.spark.jvm.session import session
+        from singerlake.ops.erase.table import EraseRequest, erase
 
         options = EraseOptions(
             "request 12",
@@ -54,13 +52,14 @@ class EraseRow(Operation):
             lock_wait_seconds=0.1 if not again else 20,
             stale_seconds=STALE_SECONDS if again else 600,
         )
-        erase(
-            lambda: session("local[2]"),
-            Lake(store).find(self.table)[0],
-            AskedRows(("2",)),
-            options,
-            clear=lambda *_: None,
-        )
+        request = EraseRequest(Lake(store).find(self.table)[0], ("2",))
+        erase(request, options, self.choice())
+
+    def choice(self) -> EngineChoice:
+        """What it runs on."""
+        from singerlake.spark.jvm.session import session
+
+        return EngineChoice.of("spark", start=lambda: session("local[2]"))
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         table = plain.tables(dump)[self.table]
@@ -82,3 +81,13 @@ class EraseRow(Operation):
                 lines = [json.loads(line) for line in gzip.decompress(data).splitlines()]
                 assert 2 not in {line["record"]["id"] for line in lines if "record" in line}, key
             assert not key.endswith(".parquet"), "an index is from before, or nobody needs it"
+
+
+class EraseRowHere(EraseRow):
+    """The same in this process."""
+
+    name = "erase, small"
+    spark = False
+
+    def choice(self) -> EngineChoice:
+        return EngineChoice(LOCAL)

@@ -11,6 +11,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from singerlake.engine.local import LocalEngine
+from singerlake.erasure.lines import ErasedLines, by_block
 from singerlake.format import times
 from singerlake.format.log import Block
 from singerlake.format.version_notes import ErasedVersion, Erasure
@@ -19,11 +21,11 @@ from singerlake.maintenance import drop_history
 from singerlake.maintenance import erase as erasing
 from singerlake.maintenance import freeze as freezing
 from singerlake.maintenance.rewriting import Rewriter, encode
+from singerlake.ops.erase.writing import WRITTEN, Eraser
+from singerlake.ops.erase.writing import encode as encode_erased
 from singerlake.records.blocks.block_tasks import SENT
 from singerlake.records.blocks.positions import code
 from singerlake.records.state import activations
-from singerlake.spark.write import erasing as eraser
-from singerlake.spark.write.routing import MARK
 from singerlake.transactions.snapshot import Snapshot
 
 DELETED = "_sdc_deleted_at"
@@ -219,28 +221,16 @@ def drop(
 
 
 def erase(table: Table, positions: set[tuple[int, int]], erased: Sequence[ErasedVersion]) -> None:
-    """Erase lines without Spark, by their positions."""
-    head = table.snapshot()
-    numbers = sorted(block.number for block in head.blocks)
-    losing = {next(n for n in numbers if n >= p[0]) for p in positions}
-    plan = erasing.ErasePlan(head, 1, len(positions), erasing.plan_files(head, losing, {}))
-    task_of = {one.block.number: n for n, file in enumerate(plan.files) for one in file}
-    rows = [
-        (task_of[next(n for n in numbers if n >= position[0])], *position, None)
-        for position in positions
-    ]
-    marks = [(n, 0, MARK, eraser.encode(file)) for n, file in enumerate(plan.files)]
-    columns = list(zip(*sorted([*rows, *marks], key=lambda row: row[:3]), strict=True))
-    types = (pa.int32(), pa.int64(), pa.int32(), pa.binary())
-    batch = pa.RecordBatch.from_arrays(
-        [pa.array(c, t) for c, t in zip(columns, types, strict=True)],
-        names=["task", "block", "row", "work"],
-    )
-    written = [
-        msgspec.json.decode(data, type=Block)
-        for out in eraser.Eraser(table.store, table.name, 1 << 20)(iter([batch]))
-        for data in out.column("block").to_pylist()
-    ]
+    """Erase lines by their positions, in this process."""
+    head, engine = table.snapshot(), LocalEngine()
+    numbers = np.array([block.number for block in head.blocks])
+    codes = np.array([code(*position) for position in positions])
+    lines = ErasedLines.of(by_block(codes, numbers).to_pylist())
+    plan = erasing.ErasePlan(head, 1, lines.count, erasing.plan_files(head, lines.packed, {}))
+    tasks = engine.source([encode_erased(file, lines) for file in plan.files])
+    eraser = Eraser(table.store, table.name, 1 << 20)
+    described = engine.collect(engine.map(tasks, eraser, WRITTEN))
+    written = [msgspec.json.decode(row["block"], type=Block) for row in described]
     why = Erasure("request 4711", "ada", plan.keys, plan.lines)
     announced = erasing.announce(table.store, plan, why, writer_id="test", check=lambda: None)
     erasing.commit_erase(

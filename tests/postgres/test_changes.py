@@ -19,8 +19,8 @@ from singerlake.maintenance.alter import AlterOptions, OverlayChange, alter
 from singerlake.maintenance.change import ChangeOptions, Mode
 from singerlake.maintenance.drop import drop_table, undrop_table
 from singerlake.maintenance.erase import EraseOptions
-from singerlake.spark.jobs.maintenance.erase import erase
-from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
+from tests.erasing import erase
+from tests.frozen import on
 from tests.frozen import revert_on_spark as revert
 from tests.postgres.cluster import Cluster
 from tests.postgres.plugins import load
@@ -198,7 +198,7 @@ def test_a_database_deletes_what_was_erased(
     road.check()
     table = road.table("main-orders")
     options = EraseOptions("request 12", lease_wait_seconds=0, tell_seconds=3600)
-    erase(lambda: spark, table, AskedRows(("2", "4")), options, clear=lambda *_: None)
+    erase(on(spark), table, "2", "4", options=options)
     road.sync("main-orders", ["id"], [{**ROWS[3], "name": "anew"}, {**ROWS[0], "id": 6}])
     road.check()
     left = "select row_to_json(t) from main.orders t where id = 2"

@@ -36,15 +36,14 @@ from singerlake.maintenance.erase import EraseOptions
 from singerlake.maintenance.rebuild import rebuild_table
 from singerlake.maintenance.undo import OnConflict
 from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.spark.jobs.maintenance.erase import erase
-from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
+from singerlake.ops.erase.table import EraseRequest, erase
 from singerlake.spark.jobs.queries.query import query
 from singerlake.transactions.folding import restored
 from tests.faults.plain import is_time
 from tests.frozen import freeze_on_spark as freeze
+from tests.frozen import on, vacuum_here, vacuum_on_spark
 from tests.frozen import revert_on_spark as revert
 from tests.frozen import undo_on_spark as undo
-from tests.frozen import vacuum_here, vacuum_on_spark
 from tests.spark import here
 from tests.spark.row_sets import change, row_set
 from tests.tap.run import run as run_tap
@@ -707,7 +706,7 @@ class World:
         ]
         texts = [[str(value) for value in key] for key in keys]
         ids = [text[0] if len(text) == 1 else json.dumps(text) for text in texts]
-        self._erase(AskedRows(tuple(ids)), hers)
+        self._erase(EraseRequest(self.table, tuple(ids)), hers)
         rows = self.downstream.rows
         self.downstream.rows = [row for row in rows if key_of(row, schema) not in keys]
         erased = {json.dumps(dict(zip(schema.keys, key, strict=True))) for key in keys}
@@ -722,24 +721,18 @@ class World:
             for n, event in enumerate(transaction.events)
             if isinstance(event, Row) and event.record["id"] == number
         ]
-        self._erase(AskedRows(where=f"id = {number}"), hers)
+        self._erase(EraseRequest(self.table, where=f"id = {number}"), hers)
         self.downstream.rows = [r for r in self.downstream.rows if r.record["id"] != number]
         for path, record in _records(self.folder):
             assert record.get("id") != number, path
 
-    def _erase(self, asked: AskedRows, hers: list[tuple[Transaction, int]]) -> None:
+    def _erase(self, asked: EraseRequest, hers: list[tuple[Transaction, int]]) -> None:
         """Erase, hold what is said of it to the model, and look for what should be gone."""
         model = self.model
         before = {number: model.texts(at) for number, at in model.versions.items()}
         old = {proof for one in self._frozen.values() for proof in _proofs(one)}
         lines = len(OnDisk(self.folder).lines)
-        done = erase(
-            lambda: self.spark,
-            self.table,
-            asked,
-            EraseOptions("request 12"),
-            clear=lambda *_: None,
-        )
+        done = erase(asked, EraseOptions("request 12"), on(self.spark))
         for transaction, n in hers:
             transaction.events[n] = Gone(transaction.events[n].schema)
         disk = OnDisk(self.folder)

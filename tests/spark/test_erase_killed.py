@@ -1,4 +1,7 @@
-"""A real `singerlake erase`, killed with its Java at some moment: the same command finishes it."""
+"""A real `singerlake erase` on Spark, killed at some moment: the same command finishes it.
+
+It may do so in another process, without Spark.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,8 @@ no Java of its own."""
 def killed_when(lake: Lake, moment: Callable[[Lake], bool]) -> None:
     uri = lake.store.uri
     process = subprocess.Popen(
-        [sys.executable, "-m", "singerlake_cli", "--lake", uri, *ASK], start_new_session=True
+        [sys.executable, "-m", "singerlake_cli", "--lake", uri, *ASK, "--engine", "spark"],
+        start_new_session=True,
     )
     deadline = time.monotonic() + SECONDS
     while not moment(lake):

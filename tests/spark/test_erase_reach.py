@@ -17,12 +17,11 @@ import singerlake
 from singerlake.errors import ConflictError, UsageError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance.erase import EraseOptions
 from singerlake.projections.destinations.plain import PlainDestination
-from singerlake.spark.jobs.maintenance import erase as job
-from singerlake.spark.jobs.maintenance.erased_lines import AskedRows
 from tests.build import commit_rows
 from tests.cli import call
+from tests.erasing import erase
+from tests.frozen import HERE
 from tests.spark import here
 
 if TYPE_CHECKING:
@@ -157,8 +156,7 @@ def test_what_was_left_undone_is_done_by_the_next(
     )
     singerlake.Lake(lake.store).publish(file=tmp_path / "p.yml", spark=spark)
     table = lake.table(TableName("tap", "people"))
-    options = EraseOptions("request 12", lease_wait_seconds=0)
-    job.erase(lambda: spark, table, AskedRows(("471100",)), options, clear=lambda *_: None)
+    erase(HERE, table, "471100")
     assert holding(tmp_path / "out")
     ask = ("erase", "tap.people", "--key", "471100", *WHY)
     ask = (*ask, "--wait", "0", "--projections", str(tmp_path / "p.yml"))

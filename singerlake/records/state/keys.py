@@ -98,14 +98,15 @@ def lacking(rows: pa.Table) -> NDArray[np.bool_] | None:
     return np.logical_or.reduce(masks) if masks else None
 
 
-def numbered(rows: pa.Table) -> NDArray[np.int64]:
-    """Number keys from 0, equal ones alike; each with a null in it has a number of its own.
+def numbered(rows: pa.Table, *, apart: bool = True) -> NDArray[np.int64]:
+    """Number keys from 0, equal ones alike.
 
     Args:
         rows: The key columns, fit to be compared.
+        apart: Whether each with a null in it has a number of its own.
     """
     codes = _numbered(rows)
-    if (own := lacking(rows)) is not None:
+    if apart and (own := lacking(rows)) is not None:
         codes = codes.copy()
         codes[own] = codes.max() + 1 + np.arange(np.count_nonzero(own))
     return codes

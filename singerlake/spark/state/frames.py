@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
@@ -15,7 +14,6 @@ from singerlake.format.names import TableName
 from singerlake.format.types import Columns, Type
 from singerlake.lake import Table
 from singerlake.records.blocks import block_tasks
-from singerlake.records.blocks.asked_keys import AskedKeys
 from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.blocks.misfits import FAIL, reader_ways_out
 from singerlake.records.columns.arrow_types import arrow_type
@@ -153,7 +151,6 @@ def read_blocks(
     shape: Shape,
     *,
     digests: bool = False,
-    asked: AskedKeys | None = None,
 ) -> DataFrame:
     """Read all rows of some blocks, deletions too, in the shape of the table.
 
@@ -166,7 +163,6 @@ def read_blocks(
         blocks: In order of number.
         shape: The table's shape.
         digests: Whether the records' digests are wanted.
-        asked: Keys; rows of blocks that hold none of them may be left out.
     """
     needed = activations.needed(blocks, shape.survival)
     shared = block_tasks.split(needed, 2 * cores(spark), block_tasks.TASK_BYTES)
@@ -175,8 +171,8 @@ def read_blocks(
     )
     schema = frame_schema(shape.columns, (*PROVENANCE, DELETED))
     engine = SparkEngine(spark)
-    asking = replace(reader, asked=asked, tasks=[])
-    return engine.map(engine.source(reader.tasks), asking, schema).frame
+    sent, reader.tasks = reader.tasks, []
+    return engine.map(engine.source(sent), reader, schema).frame
 
 
 def numbered(spark: SparkSession, tasks: int) -> DataFrame:

@@ -1,161 +1,142 @@
-"""The lines that an erasure takes out: all that the asked rows ever were, found by their keys.
-
-In a table with a key a row goes with every line of its key, deletions and what an activation
-removed among them. Without one, single lines go.
-"""
+"""Finds the lines of rows that a condition in SQL names: all that these rows ever were."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
-from singerlake.errors import UsageError
+from singerlake.erasure.lines import BY_BLOCK, ByBlock, ErasedLines, FoundRows
 from singerlake.format.log import Block
-from singerlake.format.types import Columns
 from singerlake.lake import Table
-from singerlake.maintenance import blocking
-from singerlake.records.blocks.asked_keys import AskedKeys
 from singerlake.records.changes import row_ids
-from singerlake.records.columns.arrow_types import arrow_type
-from singerlake.records.rows.row_columns import BLOCK, ORDINAL, alias, aliases
+from singerlake.records.rows.row_columns import BLOCK, ORDINAL, aliases
 from singerlake.records.state.activations import Survival
 from singerlake.records.state.shape import Shape, shape_of
+from singerlake.spark.engine import SparkEngine, SparkRows
+from singerlake.spark.jvm.failures import plain_errors
 from singerlake.spark.sql import conditions
 from singerlake.spark.state import fold, frames
 from singerlake.transactions.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
-class AskedRows:
-    """Which rows are to be erased: by their ids, or by a condition.
-
-    Attributes:
-        ids: As ``_row_id`` shows them.
-        where: A condition in SQL; a row is meant if it held for the row as it was at any time.
-    """
-
-    ids: tuple[str, ...] = ()
-    where: str | None = None
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Finds lines in a table's blocks.
+class ByCondition:
+    """Finds lines, as ``ByIds`` does.
 
     Attributes:
         spark: The session.
         table: The table.
-        snapshot: Its head: rows are told apart by its key.
-        asked: Which rows.
+        where: The condition; a row is meant if it held for the row as it was at any time.
     """
 
     spark: SparkSession
     table: Table
-    snapshot: Snapshot
-    asked: AskedRows
+    where: str
 
-    @property
-    def keyed(self) -> bool:
-        """Whether rows have a key."""
-        return bool(self.snapshot.key)
-
-    def keys(self, blocks: Sequence[Block]) -> DataFrame:
-        """Return the keys of the rows that are asked for, each once, as ``c0`` and so on.
+    @plain_errors()
+    def find(self, state: Snapshot, most_keys: int, most_ids: int) -> FoundRows:
+        """Find all lines of the rows.
 
         Args:
-            blocks: Where rows are looked for that a condition names.
-
-        Returns:
-            Them; a row with a null in its key has none.
+            state: The table: rows are told apart by its key.
+            most_keys: As many keys are wanted at most.
+            most_ids: Of no more rows the ids are wanted.
 
         Raises:
-            UsageError: An id can be none of a row of this table.
             InvalidQueryError: The condition is none.
+            DamagedError: A block cannot be read, or a key's column would have to round some.
         """
-        shape = self._shape
-        if self.asked.where is None:
-            return self._named_keys(shape)
-        rows = conditions.selected(self._rows(blocks, shape), shape, self.asked.where)
+        columns = shape_of(state).key_columns
+        names = aliases(columns)
+        with ExitStack() as stack:
+
+            def kept(frame: DataFrame) -> DataFrame:
+                """Have a frame computed once; it stays on the executors' disks for as long."""
+                frame.persist(StorageLevel.DISK_ONLY)
+                stack.callback(frame.unpersist)
+                return frame
+
+            if columns:
+                keys = kept(self._keys(state, state.blocks))
+                gone = kept(self._of_keys(state, state.blocks, keys))
+                lone = F.when(fold.lacks(names), F.struct("block", "row"))
+                count = gone.select(*names, lone).distinct().count()
+                found = keys.limit(most_keys).toArrow()
+            else:
+                gone = kept(self._single(state, state.blocks))
+                count, found = gone.count(), pa.table({})
+            lines = self._lines(gone, state.blocks)
+            ids = None
+            if count <= most_ids:
+                named = gone.select(*(names or ["block", "row"])).dropna("any").distinct()
+                rows = named.toArrow().to_pylist()
+                ids = sorted(row_ids.id_text([*row.values()], columns) for row in rows)
+        return FoundRows(lines, count, found, found, ids)
+
+    @plain_errors()
+    def any_in(self, state: Snapshot, blocks: Sequence[Block]) -> bool:
+        """Tell whether some blocks have lines of the rows.
+
+        Args:
+            state: The table that they are of.
+            blocks: In order.
+        """
+        if not state.key:
+            return not self._single(state, blocks).isEmpty()
+        # The condition may not hold for the new line of a row that is to go.
+        keys = self._keys(state, state.blocks)
+        return not self._of_keys(state, blocks, keys).isEmpty()
+
+    def _keys(self, state: Snapshot, blocks: Sequence[Block]) -> DataFrame:
+        """The keys of the rows, each once; a row with a null in its key has none."""
+        shape = _shape(state)
+        rows = conditions.selected(self._rows(state, blocks, shape), shape, self.where)
         keys = rows.select(*shape.key_aliases).toDF(*aliases(shape.key_columns))
         return keys.dropna("any").distinct()
 
-    def of_keys(self, blocks: Sequence[Block], keys: DataFrame) -> DataFrame:
-        """Return the lines of some keys: these, and their positions as ``block`` and ``row``.
+    def _of_keys(self, state: Snapshot, blocks: Sequence[Block], keys: DataFrame) -> DataFrame:
+        """The lines of some keys: these, and their positions as ``block`` and ``row``.
 
         A row with a null in its key for which the condition holds is a line by itself.
         """
-        columns = self._shape.key_columns
-        shape = Shape(columns, tuple(range(len(columns))), Survival())
-        # A condition names keys only once all blocks are read.
-        by_ids = self.asked.where is None
-        asked = AskedKeys.of(columns, self._values(columns)) if by_ids else None
-        rows = self._rows(blocks, shape, asked)
-        names = aliases(columns)
-        few = keys if self.asked.where is not None else F.broadcast(keys)
-        found = rows.join(few, names, "left_semi")
-        if self.asked.where is not None:
-            every = self._rows(blocks, self._shape)
-            selected = conditions.selected(every, self._shape, self.asked.where)
-            own = self._shape.key_aliases
-            lone = selected.where(fold.lacks(own))
-            found = found.select(*names, BLOCK, ORDINAL).unionAll(
-                lone.select(*own, BLOCK, ORDINAL).toDF(*names, BLOCK, ORDINAL)
-            )
-        return found.select(*names, F.col(BLOCK).alias("block"), F.col(ORDINAL).alias("row"))
-
-    def single(self, blocks: Sequence[Block]) -> DataFrame:
-        """Return the lines that are asked for in a table without a key.
-
-        Raises:
-            UsageError: An id names no line.
-            InvalidQueryError: The condition is none.
-        """
-        shape = self._shape
-        if self.asked.where is not None:
-            rows = conditions.selected(self._rows(blocks, shape), shape, self.asked.where)
-            return rows.select(F.col(BLOCK).alias("block"), F.col(ORDINAL).alias("row"))
-        numbers, ordinals = row_ids.positions(pa.array(self.asked.ids, pa.string()))
-        self._check_ids(numbers)
-        named = pa.table({"block": numbers, "row": ordinals})
-        rows = self._rows(blocks, Shape((), (), Survival()))
-        places = rows.select(F.col(BLOCK).alias("block"), F.col(ORDINAL).alias("row"))
-        frame = self.spark.createDataFrame(named).distinct()
-        return places.join(F.broadcast(frame), ["block", "row"], "left_semi")
-
-    @property
-    def _shape(self) -> Shape:
-        return replace(shape_of(self.snapshot), survival=Survival())
-
-    def _rows(
-        self, blocks: Sequence[Block], shape: Shape, asked: AskedKeys | None = None
-    ) -> DataFrame:
-        return frames.read_blocks(self.spark, self.table, self.snapshot, blocks, shape, asked=asked)
-
-    def _values(self, columns: Columns) -> list[pa.Array]:
-        """The values of the key's columns that the ids name."""
-        values = row_ids.key_values(pa.array(self.asked.ids, pa.string()), columns)
-        for one in values:
-            self._check_ids(one)
-        return values
-
-    def _named_keys(self, shape: Shape) -> DataFrame:
+        shape = _shape(state)
         columns = shape.key_columns
-        values = self._values(columns)
-        fields = [
-            pa.field(alias(index), arrow_type(type_)) for index, (_, type_) in enumerate(columns)
-        ]
-        named = pa.Table.from_arrays(values, schema=pa.schema(fields))
-        return self.spark.createDataFrame(named, frames.frame_schema(columns, ())).distinct()
+        names = aliases(columns)
+        keyed = Shape(columns, tuple(range(len(columns))), Survival())
+        found = self._rows(state, blocks, keyed).join(keys, names, "left_semi")
+        selected = conditions.selected(self._rows(state, blocks, shape), shape, self.where)
+        own = shape.key_aliases
+        lone = selected.where(fold.lacks(own)).select(*own, BLOCK, ORDINAL)
+        whole = found.select(*names, BLOCK, ORDINAL).unionAll(lone.toDF(*names, BLOCK, ORDINAL))
+        return whole.select(*names, *_place())
 
-    def _check_ids(self, values: pa.Array) -> None:
-        if values.null_count:
-            # Which one is not said: what is printed is kept for longer than the rows may be.
-            at = values.is_null().to_pylist().index(True) + 1
-            raise UsageError(
-                f"id {at} can be none of a row of {self.table.name}: give ids as _row_id shows them"
-                + blocking.rounding_words(self.snapshot)
-            )
+    def _single(self, state: Snapshot, blocks: Sequence[Block]) -> DataFrame:
+        """The lines, in a table without a key."""
+        shape = _shape(state)
+        rows = conditions.selected(self._rows(state, blocks, shape), shape, self.where)
+        return rows.select(*_place())
+
+    def _rows(self, state: Snapshot, blocks: Sequence[Block], shape: Shape) -> DataFrame:
+        return frames.read_blocks(self.spark, self.table, state, blocks, shape)
+
+    def _lines(self, gone: DataFrame, blocks: Sequence[Block]) -> ErasedLines:
+        numbers = np.array([block.number for block in blocks], dtype=np.int64)
+        engine = SparkEngine(self.spark)
+        places = SparkRows(gone.select("block", "row"))
+        # At most eight bytes for each line that goes, and never rows.
+        return ErasedLines.of(engine.collect(engine.map(places, ByBlock(numbers), BY_BLOCK)))
+
+
+def _place() -> tuple[Column, Column]:
+    return F.col(BLOCK).alias("block"), F.col(ORDINAL).alias("row")
+
+
+def _shape(state: Snapshot) -> Shape:
+    return replace(shape_of(state), survival=Survival())

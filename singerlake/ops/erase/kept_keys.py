@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from singerlake.errors import UsageError
 from singerlake.format import times
@@ -19,7 +18,7 @@ from singerlake.format.version_notes import BlockedKeys, Notice
 from singerlake.maintenance import blocking
 from singerlake.maintenance.ages import check_log
 from singerlake.records.lines.arrow_lines import ArrowLines
-from singerlake.records.rows.row_columns import aliases
+from singerlake.records.rows import packing
 from singerlake.records.state.blocked_keys import compared
 from singerlake.records.state.shape import shape_of
 from singerlake.storage.base import Store
@@ -30,25 +29,23 @@ MOST_TOLD = 100_000
 """Rows of which readers are told, or whose keys are blocked, at once: through this process."""
 
 
-def key_lines(head: Snapshot, gone: DataFrame, count: int) -> bytes:
+def key_lines(head: Snapshot, keys: pa.Table, count: int) -> bytes:
     """Return the keys of rows that go, as a notice has them.
 
     Args:
         head: The table.
-        gone: The lines that go, with the columns of their keys.
-        count: How many keys there are.
+        keys: The keys, each once; they may be left out if there are more than :data:`MOST_TOLD`.
+        count: How many rows go.
 
     Raises:
         UsageError: They are too many.
     """
-    columns = shape_of(head).key_columns
     if count > MOST_TOLD:
         raise UsageError(
             f"{count:,} rows of {head.table} are too many to tell readers of at once; nothing was "
             f"changed: erase {MOST_TOLD:,} at a time, or say --silent"
         )
-    keys = gone.select(*aliases(columns)).dropna("any").distinct().toArrow()
-    named = keys.rename_columns([name for name, _ in columns])
+    named = keys.rename_columns([name for name, _ in shape_of(head).key_columns])
     writer = ArrowLines(head.schema)
     batches: list[pa.RecordBatch] = named.to_batches()
     lines = b"".join(map(writer.lines, batches))
@@ -74,13 +71,13 @@ class KeptKeys:
     hashes: KeyHashes | None = None
     new: int = 0
 
-    def with_blocked(self, store: Store, head: Snapshot, keys: DataFrame) -> KeptKeys:
+    def with_blocked(self, store: Store, head: Snapshot, keys: pa.Table) -> KeptKeys:
         """Have keys blocked, too.
 
         Args:
             store: The lake's store.
             head: The table.
-            keys: Each once, as its columns.
+            keys: Each once.
 
         Raises:
             UsageError: They are too many, or rows cannot be told by them.
@@ -90,13 +87,12 @@ class KeptKeys:
             erasures.check_key(head, head.tap_schema, head.overlay)
         known = blocked.read(store, head)
         rows = blocking.rows_of(head, known)
-        found = keys.limit(MOST_TOLD + 1).toArrow().combine_chunks()
-        if len(found) > MOST_TOLD:
+        if len(keys) > MOST_TOLD:
             raise UsageError(
                 f"more than {MOST_TOLD:,} keys of {head.table} are too many to block at once; "
                 f"nothing was changed: erase and block {MOST_TOLD:,} at a time"
             )
-        cells = [column.combine_chunks() for column in found.columns]
+        cells = [packing.one_array(column) for column in keys.columns]
         hashes = rows.added(compared(cells, rows.columns))
         new = len(hashes.hashes) - len(known.hashes)
         return replace(self, hashes=hashes, new=new) if new else self

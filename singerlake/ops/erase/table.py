@@ -1,21 +1,22 @@
-"""The erase job: find the lines, write their files again without them, prove it, commit, delete.
+"""Erases rows of one table: find the lines, write files without them, prove it, commit, delete.
 
-Killed before the commit, nothing has changed; after it, no reader sees the rows, and what is left
-to delete the next erasure or vacuum of the table finds by looking: dropped files, indexes from
-before, and leftovers that the log names before they go.
+If it is killed before the commit, nothing has changed. After it, no reader sees the rows, and the
+next erasure or vacuum of the table finds by looking what is left to delete: dropped files, indexes
+from before, and leftovers that the log names before they go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import structs
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
+from singerlake.engine.base import Engine
+from singerlake.engine.work import Work
 from singerlake.erasure import obstacles
+from singerlake.erasure.lines import FoundRows
 from singerlake.erasure.resealing import reseal
 from singerlake.errors import ConflictError, OutcomeUnknownError, SingerlakeError
 from singerlake.format.log import Block, Entry, decode_block
@@ -26,22 +27,14 @@ from singerlake.maintenance import vacuum
 from singerlake.maintenance.combine import withdraw
 from singerlake.maintenance.erase import Erased, EraseOptions, ErasePlan
 from singerlake.maintenance.vacuum import DELETE, VacuumOptions
-from singerlake.records.blocks import positions
-from singerlake.records.changes import row_ids
-from singerlake.records.rows.row_columns import aliases
-from singerlake.records.state.shape import shape_of
-from singerlake.spark.jobs.maintenance import kept_keys
-from singerlake.spark.jobs.maintenance.erase_collisions import Collisions
-from singerlake.spark.jobs.maintenance.erase_proof import ErasureProof
-from singerlake.spark.jobs.maintenance.erase_sweep import sweep_erased
-from singerlake.spark.jobs.maintenance.erased_lines import AskedRows, Lines
-from singerlake.spark.jobs.maintenance.kept_keys import KeptKeys, Put
-from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.jvm.progress import stages
-from singerlake.spark.state import fold
-from singerlake.spark.write import routing
-from singerlake.spark.write.erasing import Eraser, encode, tasks_of
-from singerlake.spark.write.rewriting import WRITTEN
+from singerlake.ops.engines import EngineChoice
+from singerlake.ops.erase import kept_keys
+from singerlake.ops.erase.by_ids import ByIds
+from singerlake.ops.erase.collisions import Collisions
+from singerlake.ops.erase.kept_keys import MOST_TOLD, KeptKeys, Put
+from singerlake.ops.erase.proof import ErasureProof
+from singerlake.ops.erase.sweep import sweep_erased
+from singerlake.ops.erase.writing import WRITTEN, Eraser, encode, tasks_of
 from singerlake.transactions import blocked, log
 from singerlake.transactions.commit import current_user, preview
 from singerlake.transactions.folding import restored
@@ -50,29 +43,75 @@ from singerlake.transactions.snapshot import Snapshot
 from singerlake.transactions.staging import FILE_BYTES
 from singerlake.transactions.writer import update_checkpoint
 
+if TYPE_CHECKING:
+    from singerlake.spark.jobs.maintenance.erased_lines import ByCondition
+
+WHAT = "erasing rows"
 ATTEMPTS = 5
-"""Times that an erasure is worked out anew, because others committed what it goes by."""
+"""Times that an erasure is worked out again, because others committed what it goes by."""
 MOST_IDS = 1_000
 """Rows whose ids are looked for elsewhere."""
 
-Start = Callable[[], SparkSession]
-Clear = Callable[[Snapshot, "Sequence[str] | None"], None]
-"""Raises where something else than the table's own data has the rows of some ids; None where these
+Clear: TypeAlias = "Callable[[Snapshot, Sequence[str] | None], None]"
+"""Raises if something else than the table's own data has the rows of some ids; None for ids that
 are too many."""
 
 
+@dataclass(frozen=True)
+class EraseRequest:
+    """Which rows of a table are to be erased: by their ids, or by a condition.
+
+    Attributes:
+        table: The table.
+        ids: As ``_row_id`` shows them.
+        where: A condition in SQL; a row is meant if it held for the row as it was at any time.
+    """
+
+    table: Table
+    ids: tuple[str, ...] = ()
+    where: str | None = None
+
+
+def engine_for(
+    choice: EngineChoice,
+    request: EraseRequest,
+    state: Snapshot,
+    started: Engine[Any] | None = None,
+) -> Engine[Any]:
+    """Choose what erases rows of a table, and start it.
+
+    Args:
+        choice: What may.
+        request: Which rows.
+        state: The table; one that was dropped, as it would come back.
+        started: What was chosen before; Spark stays.
+
+    Raises:
+        UsageError: A condition is given, and only this process may be used.
+        RuntimeMissingError: Spark is needed, and it or Java is not installed.
+    """
+    sql = None if request.where is None else "a condition in SQL"
+    work = Work.of(state.blocks, len(state.columns))
+    return choice.engine_for(work, WHAT, sql=sql, started=started)
+
+
 def erase(
-    start: Start, table: Table, asked: AskedRows, options: EraseOptions, *, clear: Clear
+    request: EraseRequest,
+    options: EraseOptions,
+    choice: EngineChoice | None = None,
+    *,
+    engine: Engine[Any] | None = None,
+    clear: Clear = lambda *_: None,
 ) -> Erased:
     """Erase rows of a table from everything that is the table's own.
 
-    Where there are none, only what an erasure that died may have left is deleted.
+    If there are none, only what an interrupted erasure may have left is deleted.
 
     Args:
-        start: Gives the Spark session.
-        table: The table.
-        asked: Which rows.
+        request: Which rows.
         options: How, and why.
+        choice: What may read and write the table's files.
+        engine: What was chosen, if anything was.
         clear: Looks for the rows elsewhere.
 
     Raises:
@@ -81,24 +120,33 @@ def erase(
         DamagedError: A block cannot be read, or a version would not be what it should; nothing
             was changed.
         StoreError: The store refused. What was committed stays; run it again.
+        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     options.check()
-    writer_id = new_writer_id()
+    table, writer_id = request.table, new_writer_id()
+    job = _Job(request, options, choice or EngineChoice(), engine, writer_id, None, clear)
+    if engine is None:  # Java starts before the lock is asked for, and not for what is refused
+        job.find_engine(job.head())
     if options.dry_run:
-        return _Job(start, table, asked, options, writer_id, None, clear).look()
-    with vacuum.vacuum_lock(table.store, table.name, writer_id, _vacuuming(options)) as lock:
-        return _Job(start, table, asked, options, writer_id, lock, clear).run()
+        return job.look()
+    with vacuum.vacuum_lock(table.store, table.name, writer_id, _vacuuming(options)) as job.lock:
+        return job.run()
 
 
 def look_for(
-    start: Start, table: Table, asked: AskedRows, options: EraseOptions, clear: Clear
+    request: EraseRequest,
+    options: EraseOptions,
+    choice: EngineChoice,
+    *,
+    engine: Engine[Any] | None = None,
+    clear: Clear,
 ) -> None:
     """Find rows, and look for them elsewhere, as :func:`erase` does before it writes anything.
 
     Raises:
         SingerlakeError: As :func:`erase` does.
     """
-    _Job(start, table, asked, options, new_writer_id(), None, clear).look_for()
+    _Job(request, options, choice, engine, new_writer_id(), None, clear).look_for()
 
 
 def _vacuuming(options: EraseOptions) -> VacuumOptions:
@@ -113,18 +161,22 @@ def _vacuuming(options: EraseOptions) -> VacuumOptions:
     )
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Found:
-    """The lines that go, kept on the executors' disks, and what is made of them.
+    """The lines that go, and what is made of them.
 
-    ``state`` is the table that they are looked for in: one that was dropped, as it would come back.
+    Attributes:
+        engine: What found them.
+        state: The table that they are in: one that was dropped, as it would come back.
+        rows: The rows and their lines.
+        plan: What happens to files.
+        kept: What is to be kept of the keys.
     """
 
+    engine: Engine[Any]
     state: Snapshot
-    gone: DataFrame
+    rows: FoundRows
     plan: ErasePlan
-    lines: Lines
-    keys: DataFrame | None
     kept: KeptKeys
 
 
@@ -132,34 +184,29 @@ class _Found:
 class _Job:
     """One erasure."""
 
-    start: Start
-    table: Table
-    asked: AskedRows
+    request: EraseRequest
     options: EraseOptions
+    choice: EngineChoice
+    engine: Engine[Any] | None
     writer_id: str
     lock: WriterLock | None
     clear: Clear
-    _kept: list[DataFrame] = field(default_factory=list)
+
+    @property
+    def table(self) -> Table:
+        """The table."""
+        return self.request.table
 
     def look(self) -> Erased:
         """Say what would be done."""
-        try:
-            found = self._find(self._head())
-            self._check_versions(found)
-            plan = found.plan
-            going = []
-            if plan.lines:
-                going = self._proof(found, found.state).going()
-            return replace(_told(plan, going), blocked=found.kept.new)
-        finally:
-            self._release()
+        found = self._find(self.head())
+        self._check_versions(found)
+        going = self._proof(found, found.state).going() if found.plan.lines else []
+        return replace(_told(found.plan, going), blocked=found.kept.new)
 
     def look_for(self) -> None:
         """Only find the rows."""
-        try:
-            self._check_versions(self._find(self._head()))
-        finally:
-            self._release()
+        self._check_versions(self._find(self.head()))
 
     def run(self) -> Erased:
         """Erase, and delete what had the rows."""
@@ -172,8 +219,6 @@ class _Job:
                 self._check_lock()
                 if attempt == ATTEMPTS - 1:
                     raise
-            finally:
-                self._release()
         head = self.table.snapshot(dropped=True)
         if not head.erased_at:
             return done
@@ -184,11 +229,22 @@ class _Job:
         if self.lock is None:
             return done
         how = replace(_vacuuming(self.options), retain_seconds=younger)
-        swept = sweep_erased(self.start, self.table, how, self.writer_id, self.lock)
+        swept = sweep_erased(self.table, how, self.writer_id, self.lock)
         return replace(done, files_deleted=swept.files, bytes_deleted=swept.bytes, left=swept.left)
 
+    def head(self) -> Snapshot:
+        """Read the table, of which rows can be erased."""
+        head = self.table.snapshot(dropped=True)
+        plans.check_erasable(head, self.options)
+        return head
+
+    def find_engine(self, head: Snapshot) -> Engine[Any]:
+        """Choose the engine; if the table has grown since it was chosen, perhaps another one."""
+        self.engine = engine_for(self.choice, self.request, restored(head), self.engine)
+        return self.engine
+
     def _erase(self) -> Erased:
-        head = self._head()
+        head = self.head()
         log.check_whole(self.table.store, head)
         found = self._find(head)
         plan = found.plan
@@ -202,7 +258,7 @@ class _Job:
             said = structs.replace(erasure, notice=put.notice)
             entry, versions = self._entry(found, said, written)
             entry = structs.replace(entry, blocked=put.blocked)
-            with stages(self.start(), "committing"):
+            with found.engine.stages("committing"):
                 after = self._commit(found, erasure, entry)
         except BaseException as error:
             if isinstance(error, SingerlakeError) and not isinstance(error, OutcomeUnknownError):
@@ -230,42 +286,33 @@ class _Job:
         update_checkpoint(store, after, always=True)
         return Erased(blocked=found.kept.new)
 
-    def _head(self) -> Snapshot:
-        head = self.table.snapshot(dropped=True)
-        plans.check_erasable(head, self.options)
-        return head
-
     def _find(self, head: Snapshot) -> _Found:
-        spark, state = self.start(), restored(head)
-        lines = Lines(spark, self.table, state, self.asked)
-        keys: DataFrame | None = None
-        with plain_errors(), stages(spark, "looking for the rows", more=2):
-            if lines.keyed:
-                keys = self._keep(lines.keys(state.blocks))
-                gone = self._keep(lines.of_keys(state.blocks, keys))
-                names = aliases(shape_of(state).key_columns)
-                place = F.struct("block", "row")
-                lone = F.when(fold.lacks(names), place)
-                count = gone.select(*names, lone).distinct().count()
-            else:
-                gone = self._keep(lines.single(state.blocks))
-                count = gone.count()
-            numbers: set[int] = set()
-            total = 0
-            for row in gone.groupBy("block").count().collect():  # one row a block
-                numbers.add(positions.block_holding(state.blocks, row["block"]).number)
-                total += row["count"]
-            self.clear(state, self._ids(state, gone, count))
-            telling = bool(self.options.tell_seconds and count)
-            kept = KeptKeys(kept_keys.key_lines(state, gone, count) if telling else b"")
-            if self.options.block and keys is not None:
-                kept = kept.with_blocked(self.table.store, state, keys)
+        engine, state = self.find_engine(head), restored(head)
+        keeping = self.options.tell_seconds or self.options.block
+        with engine.stages("looking for the rows", more=2):
+            most_keys = MOST_TOLD + 1 if keeping else 0
+            rows = self._finder(engine).find(state, most_keys, MOST_IDS)
+        self.clear(state, rows.ids)
+        telling = bool(self.options.tell_seconds and rows.count)
+        kept = KeptKeys(kept_keys.key_lines(state, rows.keys, rows.count) if telling else b"")
+        if self.options.block:
+            kept = kept.with_blocked(self.table.store, state, rows.asked)
         start = len(self.table.name.folder)
         listed = self.table.store.list(self.table.name.folder)
         sizes = {item.key[start:]: item.size for item in listed}
-        files = plans.plan_files(state, numbers, sizes)
-        plan = ErasePlan(head, count, total, files)
-        return _Found(state, gone.select("block", "row"), plan, lines, keys, kept)
+        files = plans.plan_files(state, rows.lines.packed, sizes)
+        plan = ErasePlan(head, rows.count, rows.lines.count, files)
+        return _Found(engine, state, rows, plan, kept)
+
+    def _finder(self, engine: Engine[Any]) -> ByIds | ByCondition:
+        if self.request.where is None:
+            return ByIds(engine, self.table, self.request.ids)
+        from singerlake.spark.engine import SparkEngine
+        from singerlake.spark.jobs.maintenance.erased_lines import ByCondition
+
+        if not isinstance(engine, SparkEngine):
+            raise TypeError("conditions are checked by Spark")
+        return ByCondition(engine.spark, self.table, self.request.where)
 
     def _check_versions(self, found: _Found) -> None:
         """Make sure that no version would show other rows without these.
@@ -274,30 +321,16 @@ class _Job:
             UsageError: One would; nothing was changed.
         """
         if found.plan.blocks and found.state.key:
-            first = min(block.number for block in found.plan.blocks)
-            looked = Collisions(self.start(), self.table, found.state, found.gone, first)
+            looked = Collisions(found.engine, self.table, found.state, found.rows.lines)
             obstacles.refuse([self.table.name], [*looked.obstacles()])
 
-    def _ids(self, head: Snapshot, gone: DataFrame, count: int) -> list[str] | None:
-        """The ids of the rows that go, to look for them elsewhere."""
-        if count > MOST_IDS:
-            return None
-        columns = shape_of(head).key_columns
-        names = aliases(columns) or ["block", "row"]
-        rows = gone.select(*names).dropna("any").distinct().toArrow().to_pylist()
-        return sorted(row_ids.id_text([*row.values()], columns) for row in rows)
-
     def _write(self, found: _Found) -> list[Block]:
-        spark = self.start()
-        tasks = [
-            routing.Task(sorted((r.block for r in task), key=lambda b: b.number), encode(task))
-            for task in tasks_of(found.plan.files)
-        ]
-        with plain_errors(), stages(spark, "writing files without them", more=1):
-            routed = routing.route(spark, found.gone, tasks)
-            writer = Eraser(self.table.store, self.table.name, FILE_BYTES)
-            # A description a block comes back to the driver, never rows.
-            described = routed.mapInArrow(writer, WRITTEN).collect()
+        engine, lines = found.engine, found.rows.lines
+        tasks = [encode(task, lines) for task in tasks_of(found.plan.files)]
+        writer = Eraser(self.table.store, self.table.name, FILE_BYTES)
+        with engine.stages("writing files without them", more=1):
+            # A description of each block comes back, never rows.
+            described = engine.collect(engine.map(engine.source(tasks), writer, WRITTEN))
         return [decode_block(row["block"]) for row in described]
 
     def _entry(
@@ -308,13 +341,12 @@ class _Job:
         entry = plans.draft_erase(head, erasure, written, [])
         if not found.plan.lines:
             return entry, []
-        with stages(self.start(), "proving what versions will be"):
+        with found.engine.stages("proving what versions will be"):
             versions = self._proof(found, preview(head, entry)).versions()
         return plans.draft_erase(head, erasure, written, versions), versions
 
     def _proof(self, found: _Found, after: Snapshot) -> ErasureProof:
-        plan = found.plan
-        return ErasureProof(self.start(), self.table, found.state, after, found.gone, plan.blocks)
+        return ErasureProof(found.engine, self.table, found.state, after, found.rows.lines)
 
     def _commit(self, found: _Found, erasure: Erasure, entry: Entry) -> Snapshot:
         store, plan = self.table.store, found.plan
@@ -342,14 +374,8 @@ class _Job:
             return
         if (present.schema_hash, present.overlay) == (planned.schema_hash, planned.overlay):
             since = present.blocks_after(planned.number)
-            lines = Lines(self.start(), self.table, present, self.asked)
-            with plain_errors():
-                if found.keys is None:
-                    came = lines.single(since)
-                else:  # a condition may not hold for the new line of a row that is to go
-                    came = lines.of_keys(since, lines.keys(since).unionAll(found.keys))
-                if came.isEmpty():
-                    return
+            if not self._finder(found.engine).any_in(present, since):
+                return
         raise ConflictError(
             f"others write these rows to {self.table.name} while they are erased: nothing was "
             "changed; take them out of the source first, and run it again"
@@ -358,17 +384,6 @@ class _Job:
     def _check_lock(self) -> None:
         if self.lock is not None:
             self.lock.check()
-
-    def _keep(self, frame: DataFrame) -> DataFrame:
-        """Have a frame computed once, and then kept on the executors' disks."""
-        frame.persist(StorageLevel.DISK_ONLY)
-        self._kept.append(frame)
-        return frame
-
-    def _release(self) -> None:
-        for frame in self._kept:
-            frame.unpersist()
-        self._kept.clear()
 
 
 def _told(plan: ErasePlan, versions: list[ErasedVersion], transaction: int | None = None) -> Erased:

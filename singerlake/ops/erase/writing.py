@@ -1,31 +1,34 @@
-"""Writing files again without erased lines, on the executors; all other lines keep their bytes."""
+"""Writing files again without erased lines; all other lines keep their bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
+from singerlake.erasure.lines import ErasedLines, unpack
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format import rewritten
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.maintenance.erase import Rewriting
-from singerlake.records.blocks import bounded_keys
+from singerlake.records.blocks import block_tasks, bounded_keys, positions
 from singerlake.records.blocks.decoding import message_type
 from singerlake.records.rows.steps import Batches
-from singerlake.spark.write.rewriting import Positions, by_task, described
 from singerlake.storage.base import Store
 from singerlake.transactions.blocks import inflate, members, proved_in
 from singerlake.transactions.staging import publish_blocks, replace_block
 
 WRITE_BYTES = 128 << 20
 """Inflated bytes that one task writes again, about."""
-_WORK = msgspec.msgpack.Decoder(list[Rewriting])
+WRITTEN = "block binary"
+"""What :class:`Eraser` gives: a description of each block."""
+_Work: TypeAlias = "list[tuple[Rewriting, bytes]]"
+_WORK = msgspec.msgpack.Decoder(list[tuple[Rewriting, bytes]])
 
 
 @dataclass
@@ -42,44 +45,34 @@ class Eraser:
     table: TableName
     file_bytes: int
 
-    def __call__(self, erased: Batches) -> Batches:
-        """Write the tasks that come in, with the positions of the lines that go.
+    def __call__(self, tasks: Batches) -> Batches:
+        """Write the tasks that come in; files are durable when their descriptions come out."""
+        for _, work in block_tasks.given(tasks):
+            yield self._write(_WORK.decode(work or b""))
 
-        Files are durable when their descriptions come out.
-        """
-        for work, positions in by_task(erased):
-            yield self._write(_WORK.decode(work), positions)
+    def _write(self, work: _Work) -> pa.RecordBatch:
+        written = publish_blocks(self.store, self.table, self._made(work), self.file_bytes)
+        described = [
+            msgspec.json.encode(replace_block(block, number=one.block.number))
+            for (one, _), block in zip(work, written, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays([pa.array(described, pa.binary())], ["block"])
 
-    def _write(self, rewritings: list[Rewriting], positions: Positions) -> pa.RecordBatch:
-        written = publish_blocks(
-            self.store, self.table, self._made(rewritings, positions), self.file_bytes
-        )
-        return described(
-            replace_block(block, number=one.block.number)
-            for one, block in zip(rewritings, written, strict=True)
-        )
-
-    def _made(
-        self, rewritings: list[Rewriting], positions: Positions
-    ) -> Iterator[tuple[str, bytes, Block]]:
-        blocks = [one.block for one in rewritings]
-        for one, (block, member) in zip(
-            rewritings, members(self.store, self.table, blocks), strict=True
+    def _made(self, work: _Work) -> Iterator[tuple[str, bytes, Block]]:
+        blocks = [one.block for one, _ in work]
+        for (one, gone), (block, member) in zip(
+            work, members(self.store, self.table, blocks), strict=True
         ):
             text = inflate(self.table, block, member)  # checks what is only copied, too
             data = member
             if one.erased:
-                low = block.first_version or block.number
-                begin, end = np.searchsorted(positions[:, 0], [low, block.number + 1])
-                data, block = self._less(block, member, text, positions[begin:end])  # noqa: PLW2901
+                data, block = self._less(block, member, text, gone)  # noqa: PLW2901
             yield block.schema_hash, data, block
 
-    def _less(
-        self, block: Block, member: bytes, text: bytes, erased: Positions
-    ) -> tuple[bytes, Block]:
+    def _less(self, block: Block, member: bytes, text: bytes, gone: bytes) -> tuple[bytes, Block]:
         """A block without some lines."""
         where = f"block {block.number} of {self.table}"
-        going = {(int(number), int(row)) for number, row in erased}
+        going = {*unpack(gone).tolist()}
         schema_line, rest = format_block.lines(text)
         kept = [schema_line]
         places = iter(rewritten.positions(text, block))
@@ -88,7 +81,7 @@ class Eraser:
             if block.activations and message_type(line) == "ACTIVATE_VERSION":
                 kept.append(line + b"\n")
                 continue
-            if (place := next(places)) not in going:
+            if positions.code(*(place := next(places))) not in going:
                 kept.append(rewritten.with_position(line, *place) + b"\n")
                 rows += 1
         if rows + len(going) != block.rows:
@@ -119,9 +112,9 @@ class Eraser:
         )
 
 
-def encode(rewritings: list[Rewriting]) -> bytes:
-    """Encode what a task must know."""
-    return msgspec.msgpack.encode(rewritings)
+def encode(rewritings: list[Rewriting], gone: ErasedLines) -> bytes:
+    """Encode what a task must know: its blocks, and which of their lines go."""
+    return msgspec.msgpack.encode([(one, gone.of_block(one.block)) for one in rewritings])
 
 
 def tasks_of(files: list[list[Rewriting]]) -> list[list[Rewriting]]:

@@ -7,29 +7,41 @@ erasure would change something else, and is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+import msgspec
+import pyarrow as pa
 
+from singerlake.engine.base import Engine
+from singerlake.erasure.lines import ErasedLines
 from singerlake.errors import DamagedError
 from singerlake.format.log import Block, FrozenVersion
 from singerlake.format.set_hash import SetHash
 from singerlake.format.version_notes import ErasedVersion
 from singerlake.lake import Table
+from singerlake.records.blocks import block_tasks, positions
+from singerlake.records.blocks.block_reader import BlockReader
 from singerlake.records.blocks.misfits import NULL
 from singerlake.records.rows.row_columns import BLOCK, DELETED, DIGEST, ORDINAL, VERSION
-from singerlake.records.state.activations import Survival
-from singerlake.records.state.fingerprint import Content, Proof, claims, digits
-from singerlake.records.state.shape import Shape, shape_of
-from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.state import frames, from_blocks
-from singerlake.spark.state.content import frame_content, state_content
+from singerlake.records.rows.steps import Batches, Pipeline
+from singerlake.records.state.fingerprint import (
+    SUMMED,
+    Content,
+    Proof,
+    Summer,
+    claims,
+    digits,
+)
+from singerlake.snapshot import from_blocks
+from singerlake.snapshot.content import state_content, total
 from singerlake.transactions import versions
 from singerlake.transactions.snapshot import Snapshot
 
 BITS = 128
+_LINE = [BLOCK, ORDINAL, VERSION, DIGEST, DELETED]
+"""Where a line is, its record's digest and whether it deletes."""
 
 
 @dataclass(frozen=True)
@@ -37,20 +49,23 @@ class ErasureProof:
     """Counts the states that lose rows, as they were and as they will be.
 
     Attributes:
-        spark: The session.
+        engine: Reads them.
         table: The table.
         before: Its head.
         after: What it will be.
-        gone: Positions of the lines that go, as ``block`` and ``row``.
-        touched: The blocks that lose them, as they are.
+        gone: The lines that go.
     """
 
-    spark: SparkSession
+    engine: Engine[Any]
     table: Table
     before: Snapshot
     after: Snapshot
-    gone: DataFrame
-    touched: Sequence[Block]
+    gone: ErasedLines
+
+    @property
+    def touched(self) -> list[Block]:
+        """The blocks that lose lines, as they are."""
+        return [block for block in self.before.blocks if block.number in self.gone.packed]
 
     def versions(self) -> list[ErasedVersion]:
         """Return what versions are without the rows, where they had any.
@@ -59,13 +74,9 @@ class ErasureProof:
             DamagedError: One would not be what it is less exactly these rows; or the blocks
                 would not.
         """
-        first = min(block.number for block in self.touched)
         known: dict[tuple[object, ...], tuple[Content, Content]] = {}
         found: list[ErasedVersion] = []
-        for version in versions.protecting(self.before, self.before.floor):
-            at = self.before.frozen_as(version).earliest_equal()
-            if at.last_block < first:
-                continue
+        for version, at in self._states():
             wanted = tuple(claims(version))
             same = (at.number, at.schema_hash, max(at.overlays, default=0), at.rules, wanted)
             if same not in known:
@@ -80,34 +91,40 @@ class ErasureProof:
     def going(self) -> list[ErasedVersion]:
         """Return how many rows versions would have, without counting what would be left."""
         found: list[ErasedVersion] = []
+        for version, at in self._states():
+            went = self._going(at, tuple(claims(version)))
+            if went.rows:
+                left = version.rows - went.rows
+                told = ErasedVersion(
+                    version=version.number, rows_before=version.rows, rows=left, fingerprint=""
+                )
+                found.append(told)
+        return sorted(found, key=lambda one: one.version)
+
+    def _states(self) -> Iterator[tuple[FrozenVersion, Snapshot]]:
+        """The versions that may lose rows, and the states that they are of."""
+        first = min(self.gone.packed)
         for version in versions.protecting(self.before, self.before.floor):
             at = self.before.frozen_as(version).earliest_equal()
-            if at.last_block >= min(block.number for block in self.touched):
-                went = self._going(at, tuple(claims(version)))
-                if went.rows:
-                    left = version.rows - went.rows
-                    told = ErasedVersion(
-                        version=version.number, rows_before=version.rows, rows=left, fingerprint=""
-                    )
-                    found.append(told)
-        return sorted(found, key=lambda one: one.version)
+            if at.last_block >= first:
+                yield version, at
 
     def _parts(self, at: Snapshot, wanted: tuple[Proof, ...]) -> tuple[Content, Content]:
         """What a state will be, and what of it goes."""
         now = self.after.at(at.number).by_rules(at.rules)
-        left = state_content(self.spark, self.table, now, wanted, misfits=NULL)
+        left = state_content(self.engine, self.table, now, wanted, misfits=NULL)
         return left, self._going(at, wanted)
 
     def _going(self, at: Snapshot, wanted: tuple[Proof, ...]) -> Content:
         """The rows of a state that go."""
-        shape = shape_of(at)
+        blocks: Sequence[Block] | None = None
         if at.key_reading == self.before.key_reading:
             # All lines of these keys are in the blocks that lose them: no other need be read.
-            at = replace(at, blocks=[b for b in self.touched if b.number <= at.last_block])
-        with plain_errors():
-            rows = from_blocks.rows(self.spark, self.table, at, digests=True, shape=shape)
-            here = (F.col(BLOCK) == F.col("block")) & (F.col(ORDINAL) == F.col("row"))
-            return frame_content(rows.join(self.gone, here, "left_semi"), shape.columns, wanted)
+            blocks = [block for block in self.touched if block.number <= at.last_block]
+        plan = from_blocks.planned(self.engine, self.table, at, digests=True, blocks=blocks)
+        step = Pipeline((_Going(self.gone), Summer(plan.shape.columns, wanted)))
+        sums = from_blocks.through(self.engine, plan, step, SUMMED)
+        return total(self.engine, sums, wanted)
 
     def _check_blocks(self) -> None:
         """Make sure that the new blocks have the lines of the old, in their places, less these.
@@ -115,27 +132,21 @@ class ErasureProof:
         The rows' keys are those of the present state, so no more is needed for it: it has lost
         all lines of these keys, and of all others it has what it had.
         """
-        numbers = {block.number for block in self.touched}
-        after = [block for block in self.after.blocks if block.number in numbers]
-        with plain_errors():
-            was, now = self._lines(self.touched), self._lines(after)
-            gone = self.gone.select(F.col("block").alias(BLOCK), F.col("row").alias(ORDINAL))
-            left = was.join(gone, [BLOCK, ORDINAL], "left_anti")
-            # As exceptAll() from either side, of which each would read all blocks.
-            both = left.withColumn("n", F.lit(1)).unionAll(now.withColumn("n", F.lit(-1)))
-            counts = both.groupBy(*left.columns).agg(F.sum("n").alias("n"))
-            if counts.where(F.col("n") != 0).isEmpty():
-                return
-        raise DamagedError(
-            f"{self.table.name}: without these rows its blocks would not be what they are less "
-            "exactly them; a block is damaged (singerlake verify tells which); nothing was changed"
-        )
-
-    def _lines(self, blocks: Sequence[Block]) -> DataFrame:
-        """Where lines are, their records' digests and whether they delete."""
-        shape = Shape((), (), Survival())
-        rows = frames.read_blocks(self.spark, self.table, self.after, blocks, shape, digests=True)
-        return rows.select(BLOCK, ORDINAL, VERSION, DIGEST, DELETED)
+        engine, new = self.engine, {block.number: block for block in self.after.blocks}
+        tasks = block_tasks.split(self.touched, engine.parts, block_tasks.TASK_BYTES)
+        reader = BlockReader.of(self.table.store, self.after, tasks, (), (), digests=True)
+        reader.tasks = []
+        gone = self.gone
+        work = [
+            msgspec.msgpack.encode([(old, new[old.number], gone.of_block(old)) for old in task])
+            for task in tasks
+        ]
+        if engine.collect(engine.map(engine.source(work), _Differing(reader), _DIFFERING)):
+            raise DamagedError(
+                f"{self.table.name}: without these rows its blocks would not be what they are less "
+                "exactly them; a block is damaged (singerlake verify tells which); nothing was "
+                "changed"
+            )
 
     def _check(
         self, what: str, rows: int, told: Mapping[Proof, str], left: Content, went: Content
@@ -148,6 +159,50 @@ class ErasureProof:
                 "Either a block or the version is damaged (singerlake verify tells), or the table "
                 "had another key then, by which older rows would come back; nothing was changed"
             )
+
+
+@dataclass
+class _Going:
+    """Keeps the rows that go.
+
+    Attributes:
+        gone: The lines that do.
+    """
+
+    gone: ErasedLines
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Take rows with their places."""
+        for batch in batches:
+            yield batch.filter(pa.array(self.gone.mask(positions.codes_in(batch))))
+
+
+_PAIRS = msgspec.msgpack.Decoder(list[tuple[Block, Block, bytes]])
+_DIFFERING = "block long"
+
+
+@dataclass
+class _Differing:
+    """Gives the numbers of blocks that are not what they were less exactly the lines that go.
+
+    Attributes:
+        reader: Reads the records' digests.
+    """
+
+    reader: BlockReader
+
+    def __call__(self, tasks: Batches) -> Batches:
+        """Take blocks as they were, and as they are written."""
+        for _, work in block_tasks.given(tasks):
+            for old, new, gone in _PAIRS.decode(work or b""):
+                was, now = (self._lines(block) for block in (old, new))
+                going = ErasedLines({old.number: gone}, 0).mask(positions.codes_in(was))
+                if not was.filter(pa.array(~going)).equals(now):
+                    yield pa.RecordBatch.from_pydict({"block": [old.number]})
+
+    def _lines(self, block: Block) -> pa.RecordBatch:
+        (rows,) = self.reader.rows([block])
+        return rows.select(_LINE)
 
 
 def _together(proof: Proof, one: Content, other: Content) -> str:

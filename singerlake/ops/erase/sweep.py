@@ -1,11 +1,8 @@
-"""Deletes what an erasure leaves behind it: what had the rows, and nobody needs any more."""
+"""Deletes what had the rows, and nothing needs any more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-
-from pyspark.sql import SparkSession
 
 from singerlake.lake import Table
 from singerlake.maintenance import leftovers, vacuum
@@ -34,20 +31,13 @@ class Swept:
     left: list[Item] = field(default_factory=list)
 
 
-def sweep_erased(
-    start: Callable[[], SparkSession],  # noqa: ARG001
-    table: Table,
-    options: VacuumOptions,
-    writer_id: str,
-    lock: WriterLock,
-) -> Swept:
+def sweep_erased(table: Table, options: VacuumOptions, writer_id: str, lock: WriterLock) -> Swept:
     """Delete all that may have the rows and that nobody needs any more.
 
     Of a table that was dropped, what an undrop would bring back stays: it has no such row any more,
     and waits for a vacuum.
 
     Args:
-        start: Gives the Spark session; called only if it is needed.
         table: The table.
         options: Its retention is how old something is at least: what is younger cannot have them.
         writer_id: Who holds the lock.

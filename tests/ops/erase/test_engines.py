@@ -1,0 +1,250 @@
+"""What erases rows: this process or Spark, which leave the same; and what only Spark does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+import pytest
+
+import singerlake
+from singerlake.engine.work import Work
+from singerlake.errors import UsageError
+from singerlake.lake import Lake, Table
+from singerlake.maintenance.erase import Erased
+from singerlake.maintenance.freeze import FreezePlan, commit_version
+from singerlake.ops.engines import LOCAL, EngineChoice
+from singerlake.ops.freeze import FreezeOptions, freeze
+from singerlake.ops.verify import verify
+from singerlake.projections import registry
+from singerlake.projections.declaration import declared
+from singerlake.records.blocks import block_tasks
+from singerlake.records.changes import row_ids
+from singerlake.records.rows.row_columns import BLOCK, ORDINAL
+from singerlake.records.state.shape import shape_of
+from singerlake.snapshot import from_blocks
+from singerlake.transactions import notices
+from tests.build import commit_rows
+from tests.cli.call import run
+from tests.erasing import WHY, erase
+from tests.frozen import on
+from tests.ops.test_both_engines import CORPUS, said
+from tests.rows_back.histories import NAME
+from tests.spark import here
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[3]
+ROWS = {"id": {"type": "integer"}, "a": {"type": ["null", "string"]}}
+
+
+def ids_of(table: Table) -> list[str]:
+    """The ids of the table's rows, by position."""
+    head = table.snapshot()
+    shape = shape_of(head)
+    names = shape.key_aliases or [BLOCK, ORDINAL]
+    rows = [row for batch in from_blocks.local_rows(table, head) for row in batch.to_pylist()]
+    rows.sort(key=lambda row: (row[BLOCK], row[ORDINAL]))
+    return [row_ids.id_text([row[name] for name in names], shape.key_columns) for row in rows]
+
+
+def entries(table: Table) -> list[dict[str, Any]]:
+    """The log as plain data, but for ids, times and the names of files."""
+    found = []
+    for one in table.entries():
+        plain = said(one)
+        for block in (*plain.get("blocks", ()), *plain.get("moved", ())):
+            block["file"] = ""
+        for name in ("deletes", "deleted"):
+            plain[name] = len(plain.get(name) or ())
+        for part in (plain.get("blocked"), (plain.get("erasure") or {}).get("notice")):
+            for name in {"id", "until", "salt"} & {*(part or ())}:
+                del part[name]
+        for part in (plain.get("version"), plain.get("erasure")):
+            (part or {}).pop("time", None)
+        found.append(plain)
+    return found
+
+
+def told(table: Table) -> list[Any]:
+    """The keys that readers are told of."""
+    return [notices.read(table.store, table.name, entry) for entry in table.entries()]
+
+
+@pytest.mark.usefixtures("each_operation")
+@pytest.mark.parametrize(
+    ("tasks", "name"),
+    [
+        (2_000, "random"),
+        (2_000, "compound keys"),
+        (block_tasks.TASK_BYTES, "keyless"),
+        (2_000, "all kinds of keys"),
+        (block_tasks.TASK_BYTES, "other schemas"),
+        (block_tasks.TASK_BYTES, "activations"),
+    ],
+)
+def test_erasures_leave_the_same(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, tasks: int, name: str
+) -> None:
+    monkeypatch.setattr(block_tasks, "TASK_BYTES", tasks)
+    if tasks < block_tasks._WORTHWHILE:
+        monkeypatch.setattr(block_tasks, "_WORTHWHILE", 1)
+    table = CORPUS[name](lake)
+    for at in (1, table.snapshot().number):
+        freeze(table, FreezeOptions(at=at, label=f"v{at}"), EngineChoice(LOCAL))
+    every = ids_of(table)
+    ids = list(dict.fromkeys([every[0], every[len(every) // 2], every[-1]]))
+    keyed = bool(table.snapshot().key)
+    options = replace(WHY, tell_seconds=3600 * keyed, block=keyed)
+    other = Lake.open(str(shutil.copytree(lake.store.uri, f"{lake.store.uri}-spark")))
+    found = []
+    for one, choice in ((lake, EngineChoice(LOCAL)), (other, on(spark))):
+        table = one.find(NAME)[0]
+        would = erase(choice, table, *ids, options=replace(options, dry_run=True))
+        done = erase(choice, table, *ids, options=options)
+        assert (done.keys, done.lines, done.left) == (len(ids), would.lines, [])
+        assert done.lines >= len(ids)
+        assert [(v.version, v.rows) for v in done.versions] == [
+            (v.version, v.rows) for v in would.versions
+        ]
+        assert verify(table, None, choice).problems == []
+        assert ids_of(table) == [id_ for id_ in every if id_ not in ids]
+        texts = [table.read_block(block) for block in table.snapshot().blocks]
+        found.append((would, comparable(done), entries(table), texts, told(table)))
+    for local, remote in zip(*found, strict=True):
+        assert local == remote
+
+
+def comparable(done: Erased) -> dict[str, Any]:
+    plain = msgspec.to_builtins(done)
+    return {**plain, "told_until": bool(done.told_until), "bytes_deleted": 0}
+
+
+def of_two_rules(lake: Lake, rules: int) -> Table:
+    """A version in which two rows were one by the rules of then: they lacked their key."""
+    rows: list[Any] = [{"id": 1, "a": None}, {"id": 2, "a": None}, {"id": 3, "a": "x"}]
+    head = commit_rows(lake, NAME, ROWS, ["a"], rows)
+    table = lake.find(NAME)[0]
+    at = head.by_rules(rules)
+    was = here.content(table, at)
+    commit_version(
+        lake.store, head, FreezePlan(at, "old", None), rows=was.rows, fingerprint=was.fingerprint,
+        record_fingerprint=was.record_fingerprint,
+    )  # fmt: skip
+    commit_rows(lake, NAME, ROWS, ["id"], [{"id": 4, "a": "y"}])
+    assert was.rows == rules
+    return table
+
+
+def test_rows_that_earlier_rules_made_one_go_together(lake: Lake, engine: EngineChoice) -> None:
+    table = of_two_rules(lake, rules=2)
+    with pytest.raises(UsageError, match="version 1 .* other rows instead of these: 1: "):
+        erase(engine, table, "2")
+    assert erase(engine, table, "1", "2").lines == 2
+    assert [version.rows for version in table.snapshot().frozen] == [1]
+
+
+def test_rows_that_were_apart_go_alone(lake: Lake, engine: EngineChoice) -> None:
+    table = of_two_rules(lake, rules=3)
+    assert erase(engine, table, "2").lines == 1
+    assert [version.rows for version in table.snapshot().frozen] == [2]
+
+
+def test_many_keys_that_would_come_back_are_not_all_listed(
+    lake: Lake, engine: EngineChoice
+) -> None:
+    keys = range(10, 40)
+    rows: list[Any] = [{"id": id_, "a": str(n)} for n in keys for id_ in (n, -n)]
+    commit_rows(lake, NAME, ROWS, ["a"], rows)
+    table = lake.find(NAME)[0]
+    here.freeze(table)
+    commit_rows(lake, NAME, ROWS, ["id"], [{"id": 1, "a": "y"}])
+    with pytest.raises(UsageError, match="instead of these: 10, 11, .* 18, 19, …"):
+        erase(engine, table, *[str(-n) for n in keys])
+
+
+def test_positions_that_no_line_has_are_of_none(lake: Lake, engine: EngineChoice) -> None:
+    """Also those whose block's number is too large to be one."""
+    commit_rows(lake, NAME, ROWS, [], [{"id": 1}, {"id": 2}])
+    table = lake.find(NAME)[0]
+    assert erase(engine, table, "1:7", "2:0", f"{(1 << 33) + 1}:0", "999999999999999999:0") == (
+        Erased()
+    )
+    assert erase(engine, table, "1:1", f"{(1 << 33) + 1}:0").lines == 1
+    with pytest.raises(UsageError, match="id 2 can be none"):
+        erase(engine, table, "1:0", "x")
+
+
+@pytest.fixture
+def no_java() -> EngineChoice:
+    def started() -> NoReturn:
+        raise UsageError("Java starts")
+
+    return EngineChoice(start=started)
+
+
+def test_the_size_of_the_table_decides(lake: Lake, no_java: EngineChoice) -> None:
+    table = CORPUS["random"](lake)
+    bytes_ = sum(block.bytes for block in table.snapshot().blocks)
+    before = {item.key for item in lake.store.list("")}
+    (id_, *_) = ids_of(table)
+    with pytest.raises(UsageError, match="Java starts"):
+        erase(replace(no_java, limit=Work(bytes_ - 1, 10_000)), table, id_)
+    assert {item.key for item in lake.store.list("")} == before, "not even a lock"
+    assert erase(replace(no_java, limit=Work(bytes_, 10_000)), table, id_).keys == 1
+
+
+def test_conditions_are_for_spark(lake: Lake, no_java: EngineChoice) -> None:
+    table = CORPUS["random"](lake)
+    with pytest.raises(UsageError, match="Java starts"):
+        erase(no_java, table, where="id = 1")
+    with pytest.raises(UsageError, match="a condition in SQL can only be checked by Spark"):
+        erase(EngineChoice(LOCAL), table, where="id = 1")
+    refused = run(lake, "erase", NAME, "--where", "id = 1", "--reason", "r", "--engine", "local")
+    assert (refused.exit_code, "only be checked by Spark" in refused.stderr) == (2, True)
+
+
+def test_published_copies_are_rebuilt_by_spark(
+    lake: Lake, no_java: EngineChoice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It starts before anything is erased, and is not needed to say what would be."""
+    commit_rows(lake, NAME, ROWS, ["id"], [{"id": 1}, {"id": 2}])
+    file = tmp_path / "p.yml"
+    file.write_text(
+        f"version: 1\nprojections:\n- {{name: p, from: {NAME}, to: out, format: jsonl}}\n"
+    )
+    (projection,) = declared(file)
+    registry.note(lake, projection)
+    table = singerlake.Lake(lake.store).table(NAME)
+    monkeypatch.setattr(EngineChoice, "of", lambda *_, **__: no_java)
+    with pytest.raises(UsageError, match="Java starts"):
+        table.erase([1], reason="r", projections=file)
+    would = table.erase([1], reason="r", projections=file, dry_run=True)
+    assert would.due == ["p"]
+    monkeypatch.setattr(EngineChoice, "of", lambda *_, **__: EngineChoice(LOCAL))
+    with pytest.raises(UsageError, match="published copies can only be rebuilt by Spark"):
+        table.erase([1], reason="r", projections=file)
+    assert table.snapshot().number == 1
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_small_table_needs_no_pyspark(lake: Lake) -> None:
+    commit_rows(lake, NAME, ROWS, ["id"], [{"id": 1}, {"id": 2}])
+    code = (
+        "import sys\n"
+        "sys.modules['pyspark'] = sys.modules['py4j'] = None\n"
+        "from singerlake import Lake\n"
+        f"table = Lake.open({lake.store.uri!r})[{NAME!r}]\n"
+        "done = table.erase([1], reason='r', wait=0)\n"
+        "print(done.is_done, [one.lines for one in done.tables.values()])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("True [1]\n", 0), done.stderr
