@@ -38,7 +38,7 @@ class Route:
     @classmethod
     def to(cls, tasks: Sequence[Sequence[Block]]) -> Route:
         """Make one for tasks by their blocks."""
-        return cls(np.array([task[0].first_version or task[0].number for task in tasks]))
+        return cls(np.array([task[0].lowest_version for task in tasks]))
 
     def __call__(self, batches: Batches) -> Batches:
         """Split the packed rows in the column ``there``, or the positions in ``codes``."""

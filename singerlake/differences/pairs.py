@@ -33,7 +33,6 @@ from singerlake.records.rows.row_columns import (
 from singerlake.records.rows.steps import Batches, Pipeline, Step
 from singerlake.records.state import activations, keys
 from singerlake.records.state.activations import Survival
-from singerlake.records.state.key_filter import KeyFilter
 from singerlake.records.state.rows_at import NONE, PAIRS, packed_pairs
 from singerlake.records.state.shape import Shape
 from singerlake.rows_back import keyed_rows
@@ -136,10 +135,7 @@ class _Search(Generic[R]):
             asked = _keys_in([row["rows"] for row in packed], len(self._key))
             again = _Again([row["part"] for row in packed])
             came = engine.map(engine.source([row["rows"] for row in packed]), again, SHARED)
-        share: Step = Share(self._key, self._parts)
-        if asked is not None:
-            share = Pipeline((_Asked(self._key, asked), share))
-        was = old.through(self._key, share, SHARED)
+        was = old.through(self._key, Share(self._key, self._parts, asked=asked), SHARED)
         shared = engine.exchange(engine.union(was, came), self._parts, "part")
         compare = _CompareSince(
             len(self._key), last, plan.shape.survival, self._ways, forth=self._forth
@@ -251,26 +247,6 @@ class _Chosen:
     def __call__(self, batches: Batches) -> Batches:
         wanted = [*aliases(self.columns), *keyed_rows.PROVENANCE]
         return (batch.select(wanted) for batch in batches)
-
-
-@dataclass
-class _Asked:
-    """Leaves rows that may have one of some keys.
-
-    Attributes:
-        columns: Those of the key, which come first.
-        keys: As a ``KeyFilter`` takes them.
-    """
-
-    columns: Columns
-    keys: Sequence[bytes]
-
-    def __call__(self, batches: Batches) -> Batches:
-        wanted = KeyFilter(self.keys)
-        width = len(self.columns)
-        for batch in batches:
-            compared = keys.compared(batch.columns[:width], self.columns)
-            yield batch.filter(pa.array(wanted.mask(pa.table(compared, aliases(width)))))
 
 
 @dataclass

@@ -6,6 +6,8 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
 from typing import IO, NamedTuple
 
 import pyarrow as pa
@@ -86,9 +88,9 @@ class SpilledParts:
 
 def written(file: SpillFile, batches: Sequence[pa.RecordBatch]) -> Iterator[Span]:
     """Write rows so that about :data:`SEGMENT_BYTES` of them are read back at once."""
-    if not batches:
-        return
-    rows = pa.Table.from_batches(batches)
-    most = max(1, SEGMENT_BYTES * len(rows) // max(1, rows.nbytes))
-    for start in range(0, len(rows), most):
-        yield file.write(rows.slice(start, most).combine_chunks())
+    # Rows of a union may have their columns in several orders.
+    for _, some in groupby(batches, attrgetter("schema")):
+        rows = pa.Table.from_batches(some)
+        most = max(1, SEGMENT_BYTES * len(rows) // max(1, rows.nbytes))
+        for start in range(0, len(rows), most):
+            yield file.write(rows.slice(start, most).combine_chunks())

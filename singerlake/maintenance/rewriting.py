@@ -67,7 +67,7 @@ class Rewriter:
         first = last = ""
         for source, member in members(self.store, self.table, rewrite.sources):
             where = f"block {source.number} of {self.table}"
-            low = source.first_version or source.number
+            low = source.lowest_version
             ends = [positions.code(low, 0), positions.code(source.number + 1, 0)]
             begin, end = np.searchsorted(kept, ends)
             mine = kept[begin:end]

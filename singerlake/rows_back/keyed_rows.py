@@ -58,21 +58,22 @@ class Share:
 
     def __call__(self, batches: Batches) -> Batches:
         """Take the rows of a file, or of a task's blocks."""
-        rows = _whole((self._own(batch) for batch in batches), self.columns)
+        wanted = None if self.asked is None else KeyFilter(self.asked)
+        rows = _whole((self._own(batch, wanted) for batch in batches), self.columns)
         by = rows.select(aliases(len(self.columns)))
         for number, some in packing.split(rows, keys.parts_of(by, self.parts), self.parts):
             yield pa.RecordBatch.from_arrays(
                 [pa.array([number], pa.int32()), packing.packed_cell(some)], ["part", "rows"]
             )
 
-    def _own(self, batch: pa.RecordBatch) -> pa.Table:
+    def _own(self, batch: pa.RecordBatch, wanted: KeyFilter | None) -> pa.Table:
         own = _own(batch, self.columns)
         if self.after is not None:
             later = positions.blocks_of(one_array(own.column(AT)).to_numpy()) > self.after
             own = own.filter(pa.array(later))
-        if self.asked is not None:
-            wanted = KeyFilter(self.asked).mask(own.select(aliases(len(self.columns))))
-            own = own.filter(pa.array(wanted))
+        if wanted is not None:
+            mask = wanted.mask(own.select(aliases(len(self.columns))))
+            own = own.filter(pa.array(mask))
         return own
 
 

@@ -49,6 +49,19 @@ def test_parts_give_their_rows_in_order_as_often_as_wanted() -> None:
         assert [row for batch in parts.read(number) for row in batch.to_pylist()] == rows
 
 
+@pytest.mark.usefixtures("limit")
+def test_columns_may_come_in_several_orders() -> None:
+    parts = SpilledParts(1)
+    for batch in batches(10):
+        parts.add(0, batch)
+        parts.add(0, batch.select(["text", "part"]))
+    expected = [row for batch in batches(10) for row in 2 * batch.to_pylist()]
+    found = [row for batch in parts.read(0) for row in batch.to_pylist()]
+    assert sorted(map(str, map(sorted, map(dict.items, found)))) == sorted(
+        map(str, map(sorted, map(dict.items, expected)))
+    )
+
+
 def test_a_file_is_written_beyond_the_limit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[pa.Table] = []
     monkeypatch.setattr(SpillFile, "write", lambda _, rows: written.append(rows))

@@ -12,7 +12,8 @@ from typing import Any
 from singerlake.errors import StoreError
 from singerlake.storage import keys
 from singerlake.storage.base import KeyExistsError
-from singerlake.storage.s3.boto_errors import ErrorMapper, begin_write
+from singerlake.storage.s3.boto_errors import begin_write
+from singerlake.storage.s3.prefix import BelowPrefix
 from singerlake.storage.unfinished import Begun, Leftover
 
 PART_BYTES = 16 * 2**20
@@ -22,21 +23,11 @@ MAX_PARTS = 10_000
 PARALLEL_PARTS = 4
 
 
-class Uploads:
-    """Uploads in parts to what lies below a prefix of a bucket.
+class Uploads(BelowPrefix):
+    """Uploads in parts to what lies below a prefix of a bucket."""
 
-    Args:
-        client: boto3's.
-        bucket: The bucket.
-        base: The lake's prefix, with its slash; empty for the whole bucket.
-        errors: Turns errors into ours.
-    """
-
-    def __init__(self, client: Any, bucket: str, base: str, errors: ErrorMapper) -> None:
-        self._client = client
-        self._bucket = bucket
-        self._base = base
-        self._errors = errors
+    def __init__(self, *below: Any) -> None:
+        super().__init__(*below)
         self._found: dict[str, str] = {}
 
     def send(self, path: Path, size: int, key: str) -> None:
@@ -69,7 +60,7 @@ class Uploads:
         """List uploads to keys that begin alike; see :meth:`Store.begun`."""
         found = {}
         for upload in sorted(self._listed(prefix), key=lambda one: one["Initiated"]):
-            key = str(upload["Key"][len(self._base) :])
+            key = self._key(upload)
             self._found[key] = str(upload["UploadId"])
             found[key] = Begun(key, upload["Initiated"].timestamp())
         return [*found.values()]
@@ -119,7 +110,7 @@ class Uploads:
             )
 
     def _listed(self, prefix: str) -> list[Any]:
-        where = {"Bucket": self._bucket, "Prefix": f"{self._base}{prefix}"}
+        where = self._where(prefix)
         with self._errors.map_boto_errors("list unfinished uploads in", ""):
             pages = self._client.get_paginator("list_multipart_uploads").paginate(**where)
             return [upload for page in pages for upload in page.get("Uploads", ())]
@@ -155,7 +146,7 @@ class Uploads:
         Each is as old as its newest part: somebody may have gone on with it.
         """
         for upload in self._listed(""):
-            key = str(upload["Key"][len(self._base) :])
+            key = self._key(upload)
             parts = self._parts({**self._target(key), "UploadId": upload["UploadId"]}, key)
             times = [part["LastModified"].timestamp() for part in parts]
             yield Leftover(

@@ -8,27 +8,15 @@ from typing import Any
 from singerlake.errors import StoreError
 from singerlake.storage.base import StoredCopy
 from singerlake.storage.s3 import bodies
-from singerlake.storage.s3.boto_errors import BeyondEndError, ErrorMapper
+from singerlake.storage.s3.boto_errors import BeyondEndError
+from singerlake.storage.s3.prefix import BelowPrefix
 
 MOST_AT_ONCE = 1000
 """Versions that one request may delete."""
 
 
-class Versions:
-    """The versions of objects below a prefix of a bucket.
-
-    Args:
-        client: boto3's.
-        bucket: The bucket.
-        base: The lake's prefix, with its slash; empty for the whole bucket.
-        errors: Turns errors into ours.
-    """
-
-    def __init__(self, client: Any, bucket: str, base: str, errors: ErrorMapper) -> None:
-        self._client = client
-        self._bucket = bucket
-        self._base = base
-        self._errors = errors
+class Versions(BelowPrefix):
+    """The versions of objects below a prefix of a bucket."""
 
     def copies(self) -> Iterator[StoredCopy]:
         """List all; where the service refuses to list what it keeps, one copy says so."""
@@ -109,7 +97,7 @@ class Versions:
         return data if "ContentRange" in answer else data[offset:][:length]
 
     def _pages(self, request: str, action: str, below: str = "") -> Iterator[Any]:
-        where = {"Bucket": self._bucket, "Prefix": f"{self._base}{below}"}
+        where = self._where(below)
         pages = self._client.get_paginator(request).paginate(**where)
         listed = iter(pages)
         while True:
@@ -118,6 +106,3 @@ class Versions:
             if page is None:
                 return
             yield page
-
-    def _key(self, one: Any) -> str:
-        return str(one["Key"])[len(self._base) :]
