@@ -74,6 +74,20 @@ def change(
     return change_rows(table, partial(_parts, steps), options, engines, present_rows)
 
 
+def begin(table: Table, options: ChangeOptions, choice: EngineChoice) -> None:
+    """Start Spark if a change of a table needs it, before the caller asks for a lease.
+
+    Args:
+        table: The table.
+        options: How it is to be changed.
+        choice: What may read its rows, and write them.
+
+    Raises:
+        SingerlakeError: As for :func:`change`, as far as it is known without the rows.
+    """
+    _Engines(choice, [])(plans.plan(table.snapshot(), options))
+
+
 def _parts(steps: Sequence[ChangeStep], engine: Engine[Any], present: Snapshot) -> list[Part]:
     return [Part((one.rows.row_set(engine, present, one.source),), one.mode) for one in steps]
 

@@ -23,6 +23,7 @@ from singerlake.files.folder import Folder
 from singerlake.files.folder_rows import SCHEMA, FolderRows
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
+from singerlake.ops.change import begin
 from singerlake.ops.engines import EngineChoice
 from singerlake.ops.upload import WHAT, Uploaded, UploadOptions, upload_rows
 from singerlake.records.given.csv.dialect import Dialect
@@ -94,9 +95,11 @@ def upload_folder(
         StoreError: The store refused.
         SingerlakeError: As ``change`` does. Whatever is raised, no row has changed.
     """
-    name, dry_run = _name(table), options.change.dry_run
+    name, dry_run, choice = _name(table), options.change.dry_run, choice or EngineChoice()
     if not dry_run:
         open_for_writing(lake.store)
+    if isinstance(table, Table):
+        begin(table, options.change, choice)
     with ExitStack() as stack:
         before = Snapshot(name)
         if isinstance(table, Table):
@@ -106,7 +109,6 @@ def upload_folder(
         follow(rows)
         options = _naming(options, rows)
         given = stack.enter_context(_given(rows, folder))
-        choice = choice or EngineChoice()
         source = stack.enter_context(_FolderRows(lake, before, given))
         if isinstance(table, Table):
             done = Uploaded(name, options.mode, None, upload_rows(table, source, options, choice))

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from singerlake.changes.record_writer import RecordWriter
 from singerlake.format import block as format_block
 from singerlake.format.log import SchemaEntry, decode_block
 from singerlake.format.names import TableName
@@ -21,8 +22,6 @@ from singerlake.format.types import BOOLEAN, INTEGER, STRING, Kind, Type, column
 from singerlake.records.columns import canonical_text, text_bytes
 from singerlake.records.columns.arrow_types import arrow_type
 from singerlake.records.rows.row_columns import alias
-from singerlake.spark.write import record_writer
-from singerlake.spark.write.record_writer import RecordWriter
 from singerlake.storage.local.store import LocalStore
 from singerlake.transactions.blocks import read_block
 
@@ -103,7 +102,6 @@ def test_blocks_are_closed_at_the_row_that_fills_them(
     rows: int, size: int, sizes: list[int], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(format_block, "BLOCK_BYTES", size)
-    monkeypatch.setattr(record_writer, "part_number", lambda: 0)
     store, table = LocalStore(tmp_path), TableName("t", "s")
     entry = SchemaEntry({"type": "object", "properties": {"n": {"type": "integer"}}}, [])
     writer = RecordWriter(store, table, columns_of(entry), entry, "N" * 7, 0, rows, 1 << 20)
@@ -112,7 +110,7 @@ def test_blocks_are_closed_at_the_row_that_fills_them(
         for some in ([0, 1], [], [2, 3, 4, 5, 6, 7], [8], [9]):
             yield pa.RecordBatch.from_pydict({alias(0): pa.array(some, pa.int64())}).slice(0)
 
-    (written,) = writer(batches())
+    (written,) = writer.write(batches(), 0)
     blocks = [decode_block(data) for data in written.column("block").to_pylist()]
     assert [block.rows for block in blocks] == sizes
     texts = [read_block(store, table, block).splitlines() for block in blocks]

@@ -111,11 +111,12 @@ def merged(
         blind, replaces,
     )  # fmt: skip
     for batch in MergeStep(spec)(iter(batches)):
-        there, rows_, told = (batch.column(name)[0].as_py() for name in range(3))
-        if told is not None:
+        [values] = batch.to_pylist()
+        if (told := values["summary"]) is not None:
             found.summary = msgspec.msgpack.decode(told, type=MergeSummary)
-        else:
-            (found.there if there else found.new).extend(packing.unpack(rows_).to_pylist())
+        for name, rows_ in (("there", found.there), ("new", found.new)):
+            if (packed := values[name]) is not None:
+                rows_.extend(packing.unpack(packed).to_pylist())
     return found
 
 

@@ -70,11 +70,6 @@ def lacks(key: Iterable[str], side: str = "") -> Column:
     return reduce(or_, (F.col(f"{side}{name}").isNull() for name in key))
 
 
-def undeleted(frame: DataFrame) -> DataFrame:
-    """Mark rows of a state, to be folded beside others: none of them is a deletion."""
-    return frame.withColumn(DELETED, F.lit(False))
-
-
 def survives(rule: Survival, row: Callable[[str], Column] = F.col) -> Column | None:
     """Give the rule of ``Survival.mask`` for Spark; None where all rows survive.
 

@@ -15,11 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.format.log import Block
-from singerlake.records.blocks import block_tasks
 from singerlake.records.blocks.block_tasks import MARK
 from singerlake.records.rows.steps import Batches
 from singerlake.spark.jvm.session import cores
@@ -38,28 +36,6 @@ class Task(NamedTuple):
 
     blocks: Sequence[Block]
     work: bytes
-
-
-def by_blocks(
-    spark: SparkSession, actions: DataFrame, blocks: Sequence[Block]
-) -> tuple[DataFrame, Sequence[Block]]:
-    """Send rows to tasks that each write what comes from some neighbouring blocks.
-
-    Args:
-        spark: The session.
-        actions: As ``rows`` of :func:`route`.
-        blocks: All that rows may come from, in order.
-
-    Returns:
-        What :func:`route` gives, each task's work its blocks; and the blocks that the tasks must
-        know besides, which are all of them where one task does everything.
-    """
-    tasks = block_tasks.to_write(blocks)
-    if len(tasks) > 1:
-        return route(spark, actions, [Task(t, block_tasks.encode(t)) for t in tasks]), []
-    # Most tables: marks and their shuffle would take longer than the writing.
-    alone = actions.select(F.lit(0).alias(TASK), "*", F.lit(None).cast("binary").alias(WORK))
-    return alone.repartition(1).sortWithinPartitions("block", "row"), blocks
 
 
 def route(spark: SparkSession, rows: DataFrame, tasks: Sequence[Task]) -> DataFrame:
