@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from py4j.java_gateway import GatewayClient
 
+from singerlake.engine.base import Engine
 from singerlake.engine.work import Work
 from singerlake.errors import DamagedError, InvalidQueryError, NotFoundError, SingerlakeError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.reading import index
 from singerlake.reading.index import Index
+from singerlake.snapshot import building
+from singerlake.spark.engine import SparkEngine
 from singerlake.spark.jobs.queries.query import query
 from singerlake.spark.jvm.settings import EXACT_DECIMALS
 from singerlake.spark.sql import plan
-from singerlake.spark.state import index_build, index_rows, requested_rows
+from singerlake.spark.state import index_rows, requested_rows
 from singerlake.transactions.snapshot import Snapshot
 from tests.build import commit_rows
 from tests.spark import here
@@ -311,13 +314,14 @@ def test_the_index_of_a_small_table_is_made_in_this_process(
         commit_rows(lake, "tap.s", ints, ["id"], [{"id": 1, "n": n}, {"id": n + 2, "n": n}])
     table = lake.find("tap.s")[0]
     made: list[int] = []
-    ensure = index_build.ensure
+    ensure = building.ensure
 
-    def by_spark(spark: SparkSession, table: Table, at: Snapshot, **_: bool) -> Index:
-        made.append(at.number)
-        return ensure(spark, table, at)
+    def noted(engine: Engine[Any], table: Table, at: Snapshot, **how: bool) -> Index:
+        if isinstance(engine, SparkEngine):
+            made.append(at.number)
+        return ensure(engine, table, at, **how)
 
-    monkeypatch.setattr(index_build, "ensure", by_spark)
+    monkeypatch.setattr(building, "ensure", noted)
     for number, limit in ((1, Work()), (2, Work(9_000, 3)), (3, Work(9_000, 99))):
         monkeypatch.setattr(requested_rows, "SMALL", limit)
         with query(spark, lake, f"select id, n from tap.s version as of '@{number}'") as answer:
