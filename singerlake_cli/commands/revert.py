@@ -72,7 +72,9 @@ def command(
     options: AlterOptions,
     choice: EngineChoice,
 ) -> None:
-    """Revert a TABLE to an earlier state; `singerlake undo` takes back single transactions.
+    """Revert a TABLE to an earlier state.
+
+    To take back single transactions, use `singerlake undo`.
 
     Writes the difference to an earlier state as one new transaction, under the schema of that
     time. History stays, so a revert can be reverted, and a target that reads on from a bookmark

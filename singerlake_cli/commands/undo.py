@@ -59,7 +59,7 @@ def command(
     options: AlterOptions,
     choice: EngineChoice,
 ) -> None:
-    """Undo single transactions of a TABLE, and keep what came after them.
+    """Undo single transactions of a TABLE, and keep later ones.
 
     Each row that the named transactions wrote goes back to what it was before, byte for byte.
     Other rows stay as they are. The result is one new transaction, which can itself be undone.

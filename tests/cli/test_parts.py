@@ -45,11 +45,13 @@ def shop(lake: Lake) -> Lake:
         "revert tap-shop.orders --to-transaction 1 --master local[1]",
         "verify tap-shop.orders --master local[1]",
         "vacuum tap-shop.orders --engine spark",
-        "rows tap-shop.orders --key 1",
-        "diff tap-shop.orders @1",
-        "delete tap-shop.orders --key 1",
+        "rows tap-shop.orders --key 1 --engine spark",
+        "diff tap-shop.orders @1 --engine spark",
+        "undo tap-shop.orders 1 --engine spark",
+        "delete tap-shop.orders --key 1 --engine spark",
+        "erase tap-shop.orders --key 1 --reason r --engine spark",
         "update tap-shop.orders --set|name = 'b'|--where|id = 1",
-        "upload tap-shop.orders {csv}",
+        "upload tap-shop.orders {csv} --engine spark",
         "create-table a.b --from-query|select 1 as x",
         "files-of tap-shop.orders --of index --build",
         "demo {csv}.demo",
@@ -144,11 +146,13 @@ sys.modules["pyspark"] = None
 import singerlake
 from singerlake.spark import read_table
 lake = singerlake.open({shop.store.uri!r})
-for call in (lake["tap-shop.orders"].change, lambda: read_table("tap-shop.orders", lake=lake)):
+def freeze():
+    lake["tap-shop.orders"].freeze(engine="spark")
+for call in (freeze, lambda: read_table("tap-shop.orders", lake=lake)):
     try:
         call()
     except singerlake.RuntimeMissingError as error:
-        assert "a Spark job needs pyspark" in str(error), error
+        assert "needs pyspark" in str(error), error
     else:
         raise AssertionError(call)
 """
