@@ -32,7 +32,7 @@ from singerlake.transactions.blocks import read_block
 from singerlake.transactions.staging import publish_blocks
 
 ACTIONS = "task int, block long, row int, deleted boolean, work binary"
-"""What a partition must hold, as ``routing.route`` brings it: rows by position, and whether each
+"""What a part must hold: rows by position, in order within a task, and whether each
 is to be deleted."""
 WRITTEN = "first_block long, first_row int, rows long, deleted long, block binary"
 """What comes back for each block: where its first row came from, how many of its rows are
