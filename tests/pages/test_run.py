@@ -43,6 +43,20 @@ def test_a_page_from_top_to_bottom(
         assert [json.loads(line)["type"] for line in lines].count("RECORD") == 106 + 1164
 
 
+@pytest.mark.usefixtures("processes", "each_operation", "programs")
+def test_readme_prints_the_same_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fingerprints and counts are one, whichever engine freezes, reverts, verifies and vacuums."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SINGERLAKE_LAKE", raising=False)
+    monkeypatch.delenv("SINGERLAKE_PAGES", raising=False)
+    monkeypatch.setenv("SINGERLAKE_ENGINE", "spark")
+    running.run_page(ROOT / "README.md", monkeypatch)
+    vacuumed = running.run("singerlake vacuum tap-shop.orders --drop-history", {})
+    assert "tap-shop.orders: " in vacuumed
+    verified = running.run("singerlake verify tap-shop.orders", {})
+    assert "1 version: all as it should be" in verified
+
+
 def test_the_first_pages_are_among_them() -> None:
     names = {page.name for page in PAGES}
     assert {"README.md", "tutorial.md", "undo-a-bad-sync.md", "correct-rows.md"} <= names
