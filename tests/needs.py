@@ -5,8 +5,8 @@ tier follows from the names of its fixtures, and nobody keeps a list:
 
 - ``check``: no fixture of this module, and no Spark. The guard fails a test of this tier that
   starts a process or opens a connection.
-- ``test``: processes, local servers, many cases, and each operation once on Spark, as the fixture
-  ``engine`` runs it on each engine.
+- ``test``: processes, local servers, many cases, and each operation once on Spark, which the fixture
+  ``each_operation`` says. What the fixture ``engine`` runs on Spark besides is of the tier ``all``.
 - ``all``: everything else.
 """
 
@@ -93,7 +93,7 @@ def fixtures_of(item: pytest.Item) -> Iterable[str]:
     names: Iterable[str] = getattr(item, "fixturenames", ())
     params = getattr(getattr(item, "callspec", None), "params", {})
     if params.get("engine", LOCAL) != LOCAL:  # the fixture `engine` asks for it while the test runs
-        return [*names, "spark", "each_operation"]
+        return [*names, "spark"]
     return names
 
 

@@ -56,7 +56,7 @@ def test_a_tier_follows_from_fixtures(fixtures: tuple[str, ...], marks: list[str
     assert marked(*fixtures).marks == marks
 
 
-@pytest.mark.parametrize(("kind", "marks"), [("local", ["check"]), ("spark", ["test", "spark"])])
+@pytest.mark.parametrize(("kind", "marks"), [("local", ["check"]), ("spark", ["all", "spark"])])
 def test_tier_of_engine_test_follows_from_engine(kind: str, marks: list[str]) -> None:
     item: Any = Item("engine")
     item.callspec = SimpleNamespace(params={"engine": kind})
