@@ -5,9 +5,9 @@ tier follows from the names of its fixtures, and nobody keeps a list:
 
 - ``check``: no fixture of this module, and no Spark. The guard fails a test of this tier that
   starts a process or opens a connection.
-- ``test``: processes, local servers, many cases, and each operation once on Spark, which the fixture
-  ``each_operation`` says. What the fixture ``engine`` runs on Spark besides is of the tier ``all``.
-- ``all``: everything else.
+- ``test``: processes, local servers, many cases, and each operation once on Spark, as the fixture
+  ``each_operation`` says.
+- ``all``: everything else, such as what the fixture ``engine`` runs on Spark besides.
 """
 
 from __future__ import annotations
