@@ -109,7 +109,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 @pytest.mark.parametrize(
     ("ready", "args", "said"),
     [
-        (java_starts, ["upload", "tap.s", "rows.csv"], interrupts.NOTHING),
+        (
+            java_starts,
+            ["upload", "tap.s", "rows.csv", "--engine", "spark"],
+            interrupts.NOTHING,
+        ),
         (job_runs, ["delete", "tap.s", "--where", f"id in ({SLOW})"], interrupts.NOTHING),
         (
             rows_stream,
