@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from singerlake.ops.engines import LOCAL, EngineChoice
 from tests.faults.cases import Bench, Folder, fast_folder
-from tests.faults.faulty_store import KINDS, Kind
+from tests.faults.faulty_store import Kind
 from tests.faults.files import UploadFolder
 from tests.faults.operations import Change, ChangeKeyless
-from tests.faults.test_small_revert import QUICK
+from tests.faults.test_small_revert import EACH_KIND
 
 
 class ChangeHere(Change):
@@ -51,11 +50,7 @@ def bench(processes: None, request: pytest.FixtureRequest) -> Iterator[Bench]:
         yield Bench(request.param(), Folder(folder), folder)
 
 
-@pytest.mark.parametrize(
-    ("kind", "part"),
-    [(kind, "") for kind in KINDS] if os.environ.get("SINGERLAKE_FAULTS") == "all" else QUICK,
-    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
-)
+@EACH_KIND
 def test_rows_of_a_small_table_change_or_do_not_whatever_fails(
     bench: Bench, kind: Kind, part: str
 ) -> None:

@@ -50,6 +50,11 @@ QUICK = [
 ]
 """Every place for most kinds; processes that are killed take longer, and are killed where it
 matters most."""
+EACH_KIND = pytest.mark.parametrize(
+    ("kind", "part"),
+    [(kind, "") for kind in KINDS] if os.environ.get("SINGERLAKE_FAULTS") == "all" else QUICK,
+    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
+)
 
 
 @pytest.fixture(scope="module", params=[RevertHere, RevertKeylessHere])
@@ -58,11 +63,7 @@ def bench(processes: None, request: pytest.FixtureRequest) -> Iterator[Bench]:
         yield Bench(request.param(), Folder(folder), folder)
 
 
-@pytest.mark.parametrize(
-    ("kind", "part"),
-    [(kind, "") for kind in KINDS] if os.environ.get("SINGERLAKE_FAULTS") == "all" else QUICK,
-    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
-)
+@EACH_KIND
 def test_a_small_table_is_turned_back_or_not_whatever_fails(
     bench: Bench, kind: Kind, part: str
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from singerlake.maintenance.undo import OnConflict
 from singerlake.ops.undo import UndoOptions, undo
 from singerlake.storage.base import Store
 from tests.faults.cases import Bench, Folder, fast_folder
-from tests.faults.faulty_store import KINDS, Kind
+from tests.faults.faulty_store import Kind
 from tests.faults.operations import Undo, write_options
-from tests.faults.test_small_revert import QUICK
+from tests.faults.test_small_revert import EACH_KIND
 from tests.frozen import HERE
 
 
@@ -36,10 +35,6 @@ def bench(processes: None) -> Iterator[Bench]:
         yield Bench(UndoHere(), Folder(folder), folder)
 
 
-@pytest.mark.parametrize(
-    ("kind", "part"),
-    [(kind, "") for kind in KINDS] if os.environ.get("SINGERLAKE_FAULTS") == "all" else QUICK,
-    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
-)
+@EACH_KIND
 def test_transaction_is_undone_or_not_whatever_fails(bench: Bench, kind: Kind, part: str) -> None:
     bench.run_all(kind, part)

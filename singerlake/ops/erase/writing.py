@@ -108,7 +108,7 @@ class Eraser:
             first=block.first if rows else "",
             last=block.last if rows else "",
             activations=block.activations,
-            first_version=block.first_version or block.number,
+            first_version=block.lowest_version,
         )
 
 
