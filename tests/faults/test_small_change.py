@@ -10,8 +10,9 @@ from singerlake.ops.engines import LOCAL, EngineChoice
 from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import Kind
 from tests.faults.files import UploadFolder
+from tests.faults.kinds import each_kind
 from tests.faults.operations import Change, ChangeKeyless
-from tests.faults.test_small_revert import EACH_KIND
+from tests.faults.test_small_revert import QUICK
 
 
 class ChangeHere(Change):
@@ -50,7 +51,7 @@ def bench(processes: None, request: pytest.FixtureRequest) -> Iterator[Bench]:
         yield Bench(request.param(), Folder(folder), folder)
 
 
-@EACH_KIND
+@each_kind(QUICK)
 def test_rows_of_a_small_table_change_or_do_not_whatever_fails(
     bench: Bench, kind: Kind, part: str
 ) -> None:

@@ -12,7 +12,6 @@ from tests.faults.erasing import EraseRowHere
 from tests.faults.faulty_store import (
     INTERRUPT,
     KILL_AFTER,
-    KINDS,
     LOST_REPLY,
     LOST_THEN_OUTAGE,
     OUTAGE,
@@ -20,6 +19,7 @@ from tests.faults.faulty_store import (
     TAKEN,
     Kind,
 )
+from tests.faults.kinds import each_kind
 
 QUICK = [
     *((kind, "") for kind in (LOST_REPLY, TAKEN, OUTAGE, LOST_THEN_OUTAGE, INTERRUPT)),
@@ -37,11 +37,7 @@ def bench(processes: None) -> Iterator[Bench]:
         yield Bench(EraseRowHere(), Folder(folder), folder)
 
 
-@pytest.mark.parametrize(
-    ("kind", "part"),
-    [(kind, "") for kind in KINDS] if os.environ.get("SINGERLAKE_FAULTS") == "all" else QUICK,
-    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
-)
+@each_kind(QUICK)
 def test_a_row_is_everywhere_or_nowhere_whatever_fails(bench: Bench, kind: Kind, part: str) -> None:
     every = os.environ.get("SINGERLAKE_FAULTS") == "all"
     # Whoever is killed after it has read leaves what the write before leaves.

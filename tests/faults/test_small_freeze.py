@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,13 +13,13 @@ from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import (
     INTERRUPT,
     KILL_AFTER,
-    KINDS,
     LOST_REPLY,
     LOST_THEN_OUTAGE,
     OUTAGE,
     TAKEN,
     Kind,
 )
+from tests.faults.kinds import each_kind
 from tests.faults.operations import Freeze
 from tests.frozen import freeze_here as freeze_small
 
@@ -51,10 +50,6 @@ def bench(processes: None) -> Iterator[Bench]:
         yield Bench(FreezeHere(), Folder(folder), folder)
 
 
-@pytest.mark.parametrize(
-    ("kind", "part"),
-    [(kind, "") for kind in KINDS] if os.environ.get("SINGERLAKE_FAULTS") == "all" else QUICK,
-    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
-)
+@each_kind(QUICK)
 def test_a_small_table_is_frozen_or_not_whatever_fails(bench: Bench, kind: Kind, part: str) -> None:
     bench.run_all(kind, part)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -15,13 +14,13 @@ from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import (
     INTERRUPT,
     KILL_AFTER,
-    KINDS,
     LOST_REPLY,
     LOST_THEN_OUTAGE,
     OUTAGE,
     TAKEN,
     Kind,
 )
+from tests.faults.kinds import each_kind
 from tests.faults.operations import Revert, write_options
 from tests.frozen import revert_here as revert_small
 
@@ -50,11 +49,6 @@ QUICK = [
 ]
 """Every place for most kinds; processes that are killed take longer, and are killed where it
 matters most."""
-EACH_KIND = pytest.mark.parametrize(
-    ("kind", "part"),
-    [(kind, "") for kind in KINDS] if os.environ.get("SINGERLAKE_FAULTS") == "all" else QUICK,
-    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
-)
 
 
 @pytest.fixture(scope="module", params=[RevertHere, RevertKeylessHere])
@@ -63,7 +57,7 @@ def bench(processes: None, request: pytest.FixtureRequest) -> Iterator[Bench]:
         yield Bench(request.param(), Folder(folder), folder)
 
 
-@EACH_KIND
+@each_kind(QUICK)
 def test_a_small_table_is_turned_back_or_not_whatever_fails(
     bench: Bench, kind: Kind, part: str
 ) -> None:

@@ -13,8 +13,9 @@ from singerlake.ops.undo import UndoOptions, undo
 from singerlake.storage.base import Store
 from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import Kind
+from tests.faults.kinds import each_kind
 from tests.faults.operations import Undo, write_options
-from tests.faults.test_small_revert import EACH_KIND
+from tests.faults.test_small_revert import QUICK
 from tests.frozen import HERE
 
 
@@ -35,6 +36,6 @@ def bench(processes: None) -> Iterator[Bench]:
         yield Bench(UndoHere(), Folder(folder), folder)
 
 
-@EACH_KIND
+@each_kind(QUICK)
 def test_transaction_is_undone_or_not_whatever_fails(bench: Bench, kind: Kind, part: str) -> None:
     bench.run_all(kind, part)

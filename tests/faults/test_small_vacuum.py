@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,13 +15,13 @@ from tests.faults.faulty_store import (
     INTERRUPT,
     KILL_AFTER,
     KILL_BEFORE,
-    KINDS,
     LOST_REPLY,
     LOST_THEN_OUTAGE,
     OUTAGE,
     TAKEN,
     Kind,
 )
+from tests.faults.kinds import each_kind
 from tests.faults.operations import Vacuum, vacuum_options
 from tests.frozen import freeze_here, vacuum_here
 
@@ -55,11 +54,7 @@ def bench(processes: None) -> Iterator[Bench]:
         yield Bench(VacuumHere(), Folder(folder), folder)
 
 
-@pytest.mark.parametrize(
-    ("kind", "part"),
-    [(kind, "") for kind in KINDS] if os.environ.get("SINGERLAKE_FAULTS") == "all" else QUICK,
-    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
-)
+@each_kind(QUICK)
 def test_a_small_table_is_vacuumed_or_not_whatever_fails(
     bench: Bench, kind: Kind, part: str
 ) -> None:
