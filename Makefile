@@ -70,7 +70,7 @@ $(POSTGRES)/installed: tests/postgres/environments.txt tests/postgres/overrides.
 	@touch $@
 
 # DuckDB with its extensions, which are of one release each.
-.venv-duckdb/installed: tests/projections/duckdb.txt
+.venv-duckdb/installed: tests/publish/duckdb.txt
 	@test -x .venv-duckdb/bin/python || $(PYTHON) -m venv .venv-duckdb
 	.venv-duckdb/bin/python $(PIP_INSTALL) --no-compile -r $<
 	@touch $@
@@ -125,7 +125,7 @@ test-all: export SINGERLAKE_DURATIONS = record
 test-all: .venv/installed-dev .venv-meltano/installed
 	@$(BIN)/python -m tests.postgres.plugins >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.storage.azurite >/dev/null 2>&1 & \
-	$(BIN)/python -m tests.projections.duckdb_apart >/dev/null 2>&1 & \
+	$(BIN)/python -m tests.publish.duckdb_apart >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.orchestrators.environments >/dev/null 2>&1 & \
 	$(COMPILED)
 	$(TESTS) $(ARGS)

@@ -28,14 +28,14 @@ import pyspark
 
 from bench import commits, harness, state
 from singerlake import FORMAT
+from singerlake.engine.spark.jvm import java
 from singerlake.format.log import Block, Entry, seal_entry
 from singerlake.lake import Lake
-from singerlake.spark.jvm import java
-from singerlake.transactions.checkpoint import write_checkpoint
-from singerlake.transactions.commit import appending
-from singerlake.transactions.folding import fold
-from singerlake.transactions.log import TableLog
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.checkpoint import write_checkpoint
+from singerlake.log.commit import appending
+from singerlake.log.folding import fold
+from singerlake.log.log import TableLog
+from singerlake.log.snapshot import Snapshot
 
 WORKERS = 2
 GOAL = 0.8
@@ -70,8 +70,8 @@ def spent(*workers):
 STATE = """
 import json, shutil, sys, time
 from singerlake.lake import Lake
-from singerlake.spark.state import index_build
-from singerlake.spark.jvm.session import session
+from singerlake.sql.state import index_build
+from singerlake.engine.spark.jvm.session import session
 
 root, master, *workers = sys.argv[1:]
 here = {"spark.driver.host": "127.0.0.1"}
@@ -100,10 +100,10 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from singerlake.lake import Lake
 from singerlake.format.names import TableName
-from singerlake.records.state.newest_rows import KeyStep, RowStep
-from singerlake.spark.jvm import launch
-from singerlake.spark.jvm.session import session
-from singerlake.spark.state import from_blocks, parcels
+from singerlake.rows.state.newest_rows import KeyStep, RowStep
+from singerlake.engine.spark.jvm import launch
+from singerlake.engine.spark.jvm.session import session
+from singerlake.sql.state import from_blocks, parcels
 
 spark = session("local[2]")
 spark.range(8, numPartitions=8).count()

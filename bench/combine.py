@@ -19,16 +19,16 @@ from pathlib import Path
 
 from bench import harness
 from bench.harness import BIN, Case, Cost
+from singerlake.engine.spark.jvm.session import session
 from singerlake.engine.work import SMALL
 from singerlake.format.log import Block
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.combine import plan_combine, work_of
-from singerlake.maintenance.vacuum import COMBINE, DROP_HISTORY, VacuumOptions
-from singerlake.ops.vacuum import vacuum
-from singerlake.spark.jvm.session import session
-from singerlake.spark.state import index_build
-from singerlake.spark.state.content import state_content
-from singerlake.transactions.staging import FILE_BYTES, StagedTable
+from singerlake.log.staging import FILE_BYTES, StagedTable
+from singerlake.ops.vacuum.combine import plan_combine, work_of
+from singerlake.ops.vacuum.plan import COMBINE, DROP_HISTORY, VacuumOptions
+from singerlake.ops.vacuum.vacuum import vacuum
+from singerlake.sql.state import index_build
+from singerlake.sql.state.content import state_content
 from tests.frozen import vacuum_on_spark
 
 FILES = 500

@@ -27,12 +27,12 @@ from singerlake.format.log import Block, Entry, SchemaEntry, seal_entry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
-from singerlake.transactions.checkpoint import write_checkpoint
-from singerlake.transactions.commit import appending
-from singerlake.transactions.folding import fold
-from singerlake.transactions.log import TableLog
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.staging import StagedTable
+from singerlake.log.checkpoint import write_checkpoint
+from singerlake.log.commit import appending
+from singerlake.log.folding import fold
+from singerlake.log.log import TableLog
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.staging import StagedTable
 
 COMMITS = 10_000
 PEER_COMMITS = 1_000
@@ -245,8 +245,8 @@ began = time.perf_counter()
 from pathlib import Path
 from singerlake.lake import Lake
 from singerlake.format.names import TableName
-from singerlake.records.state import activations
-from singerlake.records.blocks import block_tasks as block_tasks
+from singerlake.rows.state import activations
+from singerlake.rows.blocks import block_tasks as block_tasks
 from tap_singerlake.plan import Plan
 imported, used = time.perf_counter(), time.process_time()
 table = Lake.open(sys.argv[1]).table(TableName(sys.argv[2], sys.argv[3]))

@@ -20,16 +20,16 @@ import pyarrow as pa
 import singerlake
 from bench import harness
 from bench.harness import Cost, Times
+from singerlake.engine.choice import EngineChoice
+from singerlake.engine.spark.jvm.session import session
 from singerlake.format import block as format_block
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.erase import EraseOptions
-from singerlake.ops.engines import EngineChoice
+from singerlake.log import blocks as stored
+from singerlake.ops.erase.plan import EraseOptions
 from singerlake.ops.erase.table import EraseRequest, erase
-from singerlake.records.blocks.asked_keys import AskedKeys
-from singerlake.records.blocks.block_reader import BlockReader
-from singerlake.records.state.shape import shape_of
-from singerlake.spark.jvm.session import session
-from singerlake.transactions import blocks as stored
+from singerlake.rows.blocks.asked_keys import AskedKeys
+from singerlake.rows.blocks.block_reader import BlockReader
+from singerlake.rows.state.shape import shape_of
 
 FILES = 40
 CHANGED = 100

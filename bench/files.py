@@ -39,7 +39,7 @@ from singerlake.files.folder_rows import FolderRows
 from singerlake.format.names import TableName
 from singerlake.storage.opening import open_store
 from singerlake.storage.options import StoreOptions
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.snapshot import Snapshot
 name, options = TableName("b", "files"), StoreOptions()
 if len(sys.argv) > 3:
     options = StoreOptions(endpoint_url=sys.argv[3])

@@ -40,7 +40,7 @@ _ROWS = """
 
 
 def run(folder: Path, rows: int, count: int) -> str:
-    from singerlake.spark.jvm.session import session
+    from singerlake.engine.spark.jvm.session import session
 
     spark = session(f"local[{CORES}]")
     few = Bench(spark, harness.fresh(folder / "few"), max(1000, rows // 10))
@@ -111,12 +111,12 @@ class Bench:
         upload(self.spark, self.lake, "b.orders", path, key="id" if self.ids == self.rows else "")
 
     def _asked(self) -> Any:
-        from singerlake.spark.jobs.publishing.projected import Projected
+        from singerlake.ops.publish.projected import Projected
 
         return Projected(self.spark, self.lake, "select * from b.orders")
 
     def _projection(self, to: str) -> Any:
-        from singerlake.projections.projection import Format, OrderKey, Projection, Target
+        from singerlake.publish.projection import Format, OrderKey, Projection, Target
 
         target = Target(str(self.folder / to), Format.PARQUET)
         order = (OrderKey("ordered_at"),)
@@ -132,7 +132,7 @@ class Bench:
         return destination.file_schema(schema, self.base)
 
     def _commit(self, asked: Any, destination: Any, *files: Any) -> None:
-        from singerlake.projections.published import Commit, Position
+        from singerlake.publish.published import Commit, Position
 
         projection = destination.projection
         where = self.lake.store.uri
@@ -141,8 +141,8 @@ class Bench:
         self.base = destination.commit(self.base, Commit(position, schema, *files))
 
     def build(self) -> Cost:
-        from singerlake.projections.destinations.opening import open_destination
-        from singerlake.spark.write.ordered_files import write_ordered
+        from singerlake.ops.publish.write.ordered_files import write_ordered
+        from singerlake.publish.destinations.opening import open_destination
 
         projection = self._projection("published")
         harness.fresh(self.folder / "published")
@@ -181,9 +181,9 @@ class Bench:
         )
 
     def _increment(self, ids: str) -> Cost:
-        from singerlake.projections.destinations.opening import open_destination
-        from singerlake.spark.jobs.publishing.increments import Publication
-        from singerlake.spark.jobs.publishing.publish_changes import planned_increment
+        from singerlake.ops.publish.increments import Publication
+        from singerlake.ops.publish.publish_changes import planned_increment
+        from singerlake.publish.destinations.opening import open_destination
 
         self.turn += 1
         path = self.folder / "changes.parquet"
@@ -213,7 +213,7 @@ class Bench:
         return cost
 
     def told(self) -> str:
-        from singerlake.projections.overlap import overlap
+        from singerlake.publish.overlap import overlap
 
         files = self.base.files
         size = sum(file.bytes for file in files) / 2**20

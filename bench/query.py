@@ -28,10 +28,10 @@ QUERIES = {
 
 
 def run(folder: Path, rows: int, count: int) -> str:
+    from singerlake.engine.spark.jvm.session import session
     from singerlake.lake import Lake
-    from singerlake.reading import index
-    from singerlake.spark.jobs.queries.query import query
-    from singerlake.spark.jvm.session import session
+    from singerlake.snapshot import index
+    from singerlake.sql.queries.query import query
     from tests.frozen import freeze_on_spark as freeze
 
     spark = session("local[2]")

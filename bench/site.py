@@ -18,11 +18,11 @@ from singerlake.format.names import LAKE, TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.types import RULES
 from singerlake.lake import Lake
+from singerlake.log.checkpoint import to_manifest
+from singerlake.log.folding import fold
+from singerlake.log.snapshot import Snapshot
 from singerlake.site import build as site
 from singerlake.site.destination import open_destination
-from singerlake.transactions.checkpoint import to_manifest
-from singerlake.transactions.folding import fold
-from singerlake.transactions.snapshot import Snapshot
 from singerlake.version import FORMAT
 
 TABLES = 10_000

@@ -45,15 +45,15 @@ marks = [("", time.perf_counter())]
 def mark(name):
     marks.append((name, time.perf_counter()))
 from singerlake.lake import Lake
-from singerlake.spark.jvm import launch
+from singerlake.engine.spark.jvm import launch
 mark("import the core")
 launch.ahead()
 from tests.frozen import freeze_on_spark as freeze
-from singerlake.spark.jobs.queries.query import query
+from singerlake.sql.queries.query import query
 from tests.frozen import revert_on_spark as revert
-from singerlake.spark.jvm.session import session
+from singerlake.engine.spark.jvm.session import session
 mark("import the jobs")
-from singerlake.spark.jvm import session as sessions
+from singerlake.engine.spark.jvm import session as sessions
 connected = sessions._connected
 def noted(*arguments):
     found = connected(*arguments)

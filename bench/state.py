@@ -25,8 +25,8 @@ COLUMNS = {
 OURS = """
 import shutil, sys, time
 from singerlake.lake import Lake
-from singerlake.spark.state import index_build
-from singerlake.spark.jvm.session import session
+from singerlake.sql.state import index_build
+from singerlake.engine.spark.jvm.session import session
 spark = session("local[2]")
 spark.range(1).count()
 lake = Lake.open(sys.argv[1])

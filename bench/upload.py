@@ -24,7 +24,7 @@ COLUMNS = ("id", "name", "email", "amount", "count", "active", "updated_at", "no
 
 
 def run(folder: Path, rows: int, count: int) -> str:
-    from singerlake.spark.jvm.session import session
+    from singerlake.engine.spark.jvm.session import session
 
     spark = session(f"local[{CORES}]")
     csv = write_csv(folder / "rows.csv", range(rows))
@@ -77,13 +77,13 @@ def write_csv(path: Path, ids: range) -> Path:
 def upload(
     spark: Any, lake: Any, table: str, path: Path, *, key: str = "", mode: str = "upsert"
 ) -> Any:
+    from singerlake.engine.choice import EngineChoice
     from singerlake.errors import NotFoundError
-    from singerlake.maintenance.change import Mode
-    from singerlake.maintenance.create import new_name
-    from singerlake.ops.engines import EngineChoice
-    from singerlake.ops.upload import UploadOptions
-    from singerlake.ops.upload import upload as job
-    from singerlake.records.given.files import open_files
+    from singerlake.ops.change.plan import Mode
+    from singerlake.ops.create.create import new_name
+    from singerlake.ops.upload.upload import UploadOptions
+    from singerlake.ops.upload.upload import upload as job
+    from singerlake.rows.given.files import open_files
 
     try:
         target = lake.find(table)[0]

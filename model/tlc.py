@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from singerlake.engine.spark.jvm import java
 from singerlake.errors import RuntimeMissingError
-from singerlake.spark.jvm import java
 
 FOLDER = Path(__file__).parent
 UNPROVED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")

@@ -11,27 +11,27 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import erasing, publishing
-from singerlake.copying import copies
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import UsageError
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
-from singerlake.ops.engines import EngineChoice
+from singerlake.log import lake_log
+from singerlake.ops.copy import copies
 from singerlake.publishing import session_for
 from singerlake.reverting import named_state
 from singerlake.state import Misfits, State
-from singerlake.transactions import lake_log
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
     from pyspark.sql import SparkSession
 
-    from singerlake.differences.diff import Diff
     from singerlake.format.lake_log import LakeVersion
-    from singerlake.maintenance.problems import Report
-    from singerlake.maintenance.vacuum import Vacuumed
-    from singerlake.ops.table_change import TableChange
-    from singerlake.spark.sql.result import QueryResult
+    from singerlake.ops.change.table_change import TableChange
+    from singerlake.ops.diff.diff import Diff
+    from singerlake.ops.vacuum.plan import Vacuumed
+    from singerlake.ops.verify.problems import Report
+    from singerlake.sql.result import QueryResult
 
 __all__ = ["Lake", "Table"]
 
@@ -145,7 +145,7 @@ class Table(erasing.Table):
             DamagedError: A block that is needed cannot be read, or a key does not fit.
             RuntimeMissingError: Spark is needed, and it or Java is not installed.
         """
-        from singerlake.ops.diff import DiffOptions, diff
+        from singerlake.ops.diff.table import DiffOptions, diff
 
         second = None if after is None else str(after)
         return diff(self, DiffOptions(str(before), second, misfits), self._choice(engine, spark))
@@ -175,8 +175,8 @@ class Table(erasing.Table):
             DamagedError: A block that is needed cannot be read.
             RuntimeMissingError: Spark or Java is not installed.
         """
-        from singerlake.maintenance import vacuum
-        from singerlake.ops.vacuum import vacuum as run
+        from singerlake.ops.vacuum import plan as vacuum
+        from singerlake.ops.vacuum.vacuum import vacuum as run
 
         parts = tuple(p for p in vacuum.PARTS if drop_history or p != vacuum.DROP_HISTORY)
         options = vacuum.VacuumOptions(retain_seconds=retain.total_seconds(), parts=parts)
@@ -204,7 +204,7 @@ class Table(erasing.Table):
             NotFoundError: There is no such version.
             RuntimeMissingError: Spark or Java is not installed.
         """
-        from singerlake.ops.verify import verify
+        from singerlake.ops.verify.verify import verify
 
         return verify(self, version, self._choice(engine, spark))
 
@@ -244,8 +244,8 @@ class Table(erasing.Table):
                 if the table and the rows are small. By default the lake's.
             spark: A session; it means Spark.
         """
-        from singerlake.maintenance.change import ChangeOptions
-        from singerlake.ops.table_change import TableChange
+        from singerlake.ops.change.plan import ChangeOptions
+        from singerlake.ops.change.table_change import TableChange
 
         options = ChangeOptions(
             comment=comment,
@@ -412,7 +412,7 @@ class Lake(publishing.Lake, copies.Lake):
             RuntimeMissingError: Spark or Java is not installed.
         """
         spark = session_for(spark, "a query")
-        from singerlake.spark.jobs.queries.query import query
+        from singerlake.sql.queries.query import query
 
         return query(
             spark,

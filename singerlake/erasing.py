@@ -74,8 +74,8 @@ class Table(reverting.Table):
             DamagedError: A version would not be what it should; nothing was changed.
             RuntimeMissingError: Spark is needed, and it or Java is not installed.
         """
-        from singerlake.maintenance.erase import EraseOptions
         from singerlake.ops.erase import tables
+        from singerlake.ops.erase.plan import EraseOptions
         from singerlake.ops.erase.table import EraseRequest
 
         if isinstance(ids, str):

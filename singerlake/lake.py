@@ -19,20 +19,20 @@ from singerlake.format import metadata, names
 from singerlake.format.log import Block, Entry, FrozenVersion
 from singerlake.format.metadata import Catalogue, LakeFile
 from singerlake.format.names import TableName, TableRef
+from singerlake.log import lake_file, log
+from singerlake.log.blocks import read_block
+from singerlake.log.snapshot import Snapshot
 from singerlake.nearest import bare, offer
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.storage.opening import default_uri, open_store
 from singerlake.storage.options import StoreOptions
 from singerlake.storage.side_by_side import each
-from singerlake.transactions import lake_file, log
-from singerlake.transactions.blocks import read_block
-from singerlake.transactions.snapshot import Snapshot
 
 if TYPE_CHECKING:  # each is imported where it is used: listing tables needs none of them
     from singerlake.format.lake_log import LakeVersion
-    from singerlake.maintenance.inventory import Inventory
-    from singerlake.transactions.lease import ReaderLease
-    from singerlake.transactions.writer import TableWriter, WriteOptions
+    from singerlake.log.inventory import Inventory
+    from singerlake.log.lease import ReaderLease
+    from singerlake.log.writer import TableWriter, WriteOptions
 
 logger = logging.getLogger(__name__)
 _Lake = TypeVar("_Lake", bound="Lake")
@@ -78,7 +78,7 @@ class Table:
         """
         snapshot = log.read_snapshot(self.store, self.name)
         if snapshot is None:
-            from singerlake.maintenance import scan
+            from singerlake.log import scan
 
             snapshot = scan.read_files(self.store, self.name)
         if snapshot is None:
@@ -119,7 +119,7 @@ class Table:
             NotFoundError: There is no such table.
             DamagedError: The log has a gap or cannot be read.
         """
-        from singerlake.transactions.lease import ReaderLease
+        from singerlake.log.lease import ReaderLease
 
         return ReaderLease(self.store, self.checkpoint())
 
@@ -139,7 +139,7 @@ class Table:
         self, options: WriteOptions | None = None, writer_id: str | None = None
     ) -> TableWriter:
         """Something to commit rows with."""
-        from singerlake.transactions.writer import TableWriter
+        from singerlake.log.writer import TableWriter
 
         return TableWriter(self.store, self.name, options, writer_id)
 
@@ -264,7 +264,7 @@ class Lake:
         Raises:
             DamagedError: The lake's log cannot be read.
         """
-        from singerlake.transactions import lake_log
+        from singerlake.log import lake_log
 
         return lake_log.read(self.store)
 
@@ -279,7 +279,7 @@ class Lake:
             NotFoundError: There is none of this name, or it is not whole.
             DamagedError: It cannot be read.
         """
-        from singerlake.transactions import lake_log, not_copied
+        from singerlake.log import lake_log, not_copied
 
         version = lake_log.named(self.store, str(name))
         if whole:
@@ -343,7 +343,7 @@ class Lake:
 
     def _find_alike(self, ref: TableRef) -> TableRef:
         """The table that is meant by a name with underscores in the place of dashes."""
-        from singerlake.maintenance.scan import is_table
+        from singerlake.log.scan import is_table
 
         like = [tap for tap in self.taps() if bare(tap) == bare(ref.table.tap)]
         known = [table for tap in like for table in self.tables(tap)]
@@ -377,7 +377,7 @@ class Lake:
             tables: The tables, as :meth:`tables` has listed them.
             tap: The tap that they are of; all taps by default.
         """
-        from singerlake.maintenance.inventory import take_inventory
+        from singerlake.log.inventory import take_inventory
 
         return take_inventory(self.store, tables, tap, self.file)
 

@@ -24,8 +24,8 @@ from singerlake.format import times
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.lineage_events import NAMESPACE, PARENT, Columns, Events, Place, Seen
+from singerlake.log.snapshot import Snapshot
 from singerlake.safe_text import redacted, remember_secrets
-from singerlake.transactions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient

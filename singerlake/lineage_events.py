@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.format.types import descriptions_of
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.snapshot import Snapshot
 from singerlake.version import __version__
 
 if TYPE_CHECKING:

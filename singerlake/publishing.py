@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from singerlake import extras, lake
 from singerlake.errors import UsageError
-from singerlake.projections.publishing import Outcome, PublishOptions
+from singerlake.publish.publishing import Outcome, PublishOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from singerlake.format.lake_log import LakeVersion
-    from singerlake.projections.projection import Projection
+    from singerlake.publish.projection import Projection
     from singerlake.storage.options import StoreOptions
 
 
@@ -61,7 +61,7 @@ class Table(lake.Table):
             UsageError: Something else lies there, or it cannot be published so.
             InvalidQueryError: A column is not there.
         """
-        from singerlake.projections.ad_hoc import AdHoc
+        from singerlake.publish.ad_hoc import AdHoc
 
         said = AdHoc(
             to=os.fspath(to),
@@ -115,8 +115,8 @@ class Lake(lake.Lake):
             SingerlakeError: One failed. The others were published all the same, but those that
                 read it.
         """
-        from singerlake.projections.declaration import declared
-        from singerlake.projections.graph import graph
+        from singerlake.publish.declaration import declared
+        from singerlake.publish.graph import graph
 
         if at is not None and lake_version is not None:
             raise UsageError("at and lake_version are two ways to ask: take one")
@@ -140,12 +140,12 @@ def _publish(
     Raises:
         SingerlakeError: The first that failed, once all were tried.
     """
-    from singerlake.projections.checks import without_work
+    from singerlake.publish.checks import without_work
 
     outcomes = without_work(within, projections, options)
     if outcomes is None:
         spark = session_for(spark, "publishing")
-        from singerlake.spark.jobs.publishing.publish import publish
+        from singerlake.ops.publish.publish import publish
 
         outcomes = list(publish(spark, within, projections, options))
     for outcome in outcomes:
@@ -161,6 +161,6 @@ def session_for(spark: SparkSession | None, purpose: str) -> SparkSession:
         RuntimeMissingError: Spark or Java is not installed.
     """
     extras.require("pyspark", purpose)
-    from singerlake.spark.jvm.session import given
+    from singerlake.engine.spark.jvm.session import given
 
     return given(spark)

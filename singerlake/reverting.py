@@ -10,18 +10,18 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import publishing
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import UsageError
 from singerlake.format import times
 from singerlake.format.log import FrozenVersion
-from singerlake.ops.engines import EngineChoice
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from singerlake.maintenance.delete_version import DeletedVersion
+    from singerlake.ops.delete_version import DeletedVersion
+    from singerlake.ops.rows_back.revert import Reverted
     from singerlake.ops.undo import Undone
-    from singerlake.rows_back.revert import Reverted
 
 
 class Table(publishing.Table):
@@ -89,7 +89,7 @@ class Table(publishing.Table):
             UsageError: The reason is empty or too long.
             ConflictError: Somebody deleted it meanwhile.
         """
-        from singerlake.maintenance.delete_version import delete_version
+        from singerlake.ops.delete_version import delete_version
 
         return delete_version(self.store, self.snapshot(), str(version), reason)
 
@@ -137,9 +137,9 @@ class Table(publishing.Table):
             raise UsageError("name the state to go back to: a version, transaction= or time=")
         head = self.snapshot()
         _, snapshot = named_state(head, version, transaction, time)
-        from singerlake.maintenance.revert import kept
+        from singerlake.log.writer import WriteOptions
         from singerlake.ops.revert import RevertOptions, revert
-        from singerlake.transactions.writer import WriteOptions
+        from singerlake.ops.rows_back.revert_plan import kept
 
         options = RevertOptions(
             snapshot.number,
@@ -187,9 +187,9 @@ class Table(publishing.Table):
                 nothing was changed.
             RuntimeMissingError: Spark is needed, and it or Java is not installed.
         """
-        from singerlake.maintenance.undo import OnConflict, kept
+        from singerlake.log.writer import WriteOptions
+        from singerlake.ops.rows_back.undo_plan import OnConflict, kept
         from singerlake.ops.undo import UndoOptions, undo
-        from singerlake.transactions.writer import WriteOptions
 
         options = UndoOptions(
             transactions,

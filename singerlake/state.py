@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import extras
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import StoreError, UsageError
 from singerlake.format import content
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
-from singerlake.ops.engines import EngineChoice
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from singerlake.engine.base import Engine
     from singerlake.files.stored import StoredFile
-    from singerlake.reading.index import Index
-    from singerlake.reading.selection import Read
+    from singerlake.snapshot.index import Index
+    from singerlake.snapshot.selection import Read
 
 logger = logging.getLogger(__name__)
 Misfits = Literal["fail", "null"]
@@ -86,8 +86,8 @@ class State:
         Raises:
             DamagedError: The log lacks the schema.
         """
-        from singerlake.reading.selection import arrow_schema
-        from singerlake.records.state.shape import shape_of
+        from singerlake.rows.state.shape import shape_of
+        from singerlake.snapshot.selection import arrow_schema
 
         return arrow_schema(shape_of(self._snapshot))
 
@@ -123,8 +123,8 @@ class State:
         """
         import pyarrow as pa
 
-        from singerlake.reading.selection import selection
-        from singerlake.records.state.shape import shape_of
+        from singerlake.rows.state.shape import shape_of
+        from singerlake.snapshot.selection import selection
 
         lease = self.table.lease().acquire()
         try:
@@ -270,7 +270,7 @@ class State:
             RuntimeMissingError: Spark or Java is not installed.
         """
         extras.require("pyspark", "to_spark()")
-        from singerlake.spark.jobs.queries.reading import read_state
+        from singerlake.sql.queries.reading import read_state
 
         wanted = f"@{self.transaction}" if self._snapshot.from_log else None
         if self.version is not None:  # which is read by the rules that it was frozen under
@@ -278,14 +278,14 @@ class State:
         return read_state(self.table, wanted, spark=spark, misfits=self._misfits, files=files)
 
     def _index(self, snapshot: Snapshot) -> Index | None:
-        from singerlake.reading import index
+        from singerlake.snapshot import index
 
         # Files read without a log have no commit id that an index could be held to.
         return index.sound(self.table, snapshot.earliest_equal()) if snapshot.from_log else None
 
     def _reader(self, snapshot: Snapshot) -> tuple[Read, set[int]]:
         """What reads columns of the state, and which of them may have misfits."""
-        from singerlake.reading.state_reader import StateReader
+        from singerlake.snapshot.state_reader import StateReader
 
         found = self._index(snapshot)
         if found is None:
@@ -324,6 +324,6 @@ class State:
             rows = local_rows(self.table, snapshot)
             every = set(range(len(snapshot.columns)))
             return lambda columns: (batch.select(list(columns)) for batch in rows), every
-        from singerlake.spark.jobs.queries.reading import arrow_rows
+        from singerlake.sql.queries.reading import arrow_rows
 
         return arrow_rows(self.table, snapshot, misfits=self._misfits), set()

@@ -12,8 +12,10 @@ from msgspec import structs
 
 from singerlake.errors import UsageError
 from singerlake.lake import Table
-from singerlake.maintenance import change as changing
-from singerlake.maintenance.alter import (
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops.change import plan as changing
+from singerlake.ops.change.plan import ChangeOptions
+from singerlake.overlay.alter import (
     Altered,
     AlterOptions,
     AlterPlan,
@@ -21,8 +23,6 @@ from singerlake.maintenance.alter import (
     alter,
     looks_at_rows,
 )
-from singerlake.maintenance.change import ChangeOptions
-from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import changes, output
 from singerlake_cli.shared import (
     Shared,
@@ -91,7 +91,7 @@ class Altering:
         if not looks_at_rows(wanted, allow_misfits=allow_misfits):
             return alter(self.table.store, self.head, change, options)
         begin_spark(*self.cluster)
-        from singerlake.spark.jobs.changes import alter as job
+        from singerlake.ops import alter as job
 
         with working(f"altering {self.table.name}"):
             return job.alter(self.spark(), self.table, change, options, allow_misfits=allow_misfits)
@@ -124,8 +124,8 @@ class Altering:
         """What is said and the version are one transaction, as of any change."""
         if self.options.dry_run and not looks_at_rows(wanted):
             return Altered(wanted.words)
-        from singerlake.ops.change import change as change_rows
-        from singerlake.ops.engines import SPARK, EngineChoice
+        from singerlake.engine.choice import SPARK, EngineChoice
+        from singerlake.ops.change.change import change as change_rows
 
         asked = SPARK if any(self.cluster) else None
         choice = EngineChoice.of(asked, start=SparkStart(*self.cluster))

@@ -11,8 +11,8 @@ from singerlake.format.names import TableName
 from singerlake_cli import output
 
 if TYPE_CHECKING:
-    from singerlake.changes.change import Changed
     from singerlake.format.log import FrozenVersion
+    from singerlake.ops.change.job import Changed
 
 
 def as_json(table: TableName, done: Changed, *, dry_run: bool) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from singerlake.maintenance.difference import Comparison, State
+from singerlake.log.schema_difference import Comparison, State
 from singerlake_cli import output, results
 
 if TYPE_CHECKING:
-    from singerlake.differences.diff import Counts
+    from singerlake.ops.diff.diff import Counts
 
 _COLOURS = {"added": "green", "removed": "red"}
 _OTHERWISE = "yellow"

@@ -8,9 +8,9 @@ from typing import Any
 from singerlake.errors import NotFoundError, SingerlakeError
 from singerlake.format.names import written
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.drop import DroppedTable, Holdings, describe
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops.drop import DroppedTable, Holdings, describe
 from singerlake.storage.base import Store
-from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, exit_with
 

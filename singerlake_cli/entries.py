@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from singerlake.errors import SingerlakeError
 from singerlake.format.log import Entry
 from singerlake.lake import Table
-from singerlake.transactions.log import read_entries
+from singerlake.log.log import read_entries
 
 RUN_ID = "run_id"
 """The member of a transaction's metadata that says which run of a pipeline made it."""

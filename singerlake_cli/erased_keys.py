@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.lake import Table
-from singerlake.maintenance.vacuum import VacuumOptions
+from singerlake.ops.vacuum.plan import VacuumOptions
 from singerlake_cli import output
 from singerlake_cli.erasing import ids_of
 from singerlake_cli.shared import Shared
@@ -25,7 +25,7 @@ def unblock(
         raise UsageError("name the TABLE whose keys are to be let in again")
     if sum((bool(keys), file is not None, every)) != 1:
         raise UsageError("say which keys are to be let in with one of --key, --from and --all")
-    from singerlake.maintenance.blocking import unblock as let_in
+    from singerlake.ops.suppression import unblock as let_in
 
     found, ref = shared.lake().find(table)
     if ref.version is not None:
@@ -56,7 +56,7 @@ def stop_telling(shared: Shared, table: str | None) -> None:
     """
     if table is None:
         raise UsageError("name the TABLE whose erased rows nobody is to be told of any more")
-    from singerlake.maintenance.blocking import stop_telling as stop
+    from singerlake.ops.suppression import stop_telling as stop
 
     found, _ = shared.lake().find(table)
     count = stop(found.store, found.snapshot(dropped=True), VacuumOptions())
@@ -74,7 +74,7 @@ def blocked_notes(table: Table, ids: Sequence[str]) -> list[str]:
     head = table.snapshot(dropped=True)
     if head.blocked is None or head.dropped_at:
         return []
-    from singerlake.maintenance.blocking import are_blocked
+    from singerlake.ops.suppression import are_blocked
 
     try:
         found = are_blocked(table.store, head, ids)

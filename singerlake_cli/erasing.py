@@ -18,21 +18,21 @@ from singerlake.errors import (
     SingerlakeError,
     UsageError,
 )
-from singerlake.maintenance.erase import EraseOptions
+from singerlake.ops.erase.plan import EraseOptions
 from singerlake.spreadsheet_cells import is_inert
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.erasure.check import PublishedPlace
-    from singerlake.erasure.earlier import Earlier
+    from singerlake.engine.choice import EngineChoice
     from singerlake.format.names import TableName
     from singerlake.lake import Lake
-    from singerlake.maintenance.erase import Erased as OfTable
-    from singerlake.ops.engines import EngineChoice
+    from singerlake.ops.erase.check import PublishedPlace
+    from singerlake.ops.erase.earlier import Earlier
+    from singerlake.ops.erase.plan import Erased as OfTable
     from singerlake.ops.erase.tables import Erased
-    from singerlake.projections.projection import Target
+    from singerlake.publish.projection import Target
 
 ELSEWHERE = "copies of the lake, backups, and what others made of the rows are not looked at"
 UNTOLD = (
@@ -154,12 +154,12 @@ def published_places(lake: Lake, file: Path | None) -> list[PublishedPlace]:
         SingerlakeError: The file that is named cannot be read.
         DamagedError: The lake's own file cannot be.
     """
-    from singerlake.erasure.check import PublishedPlace
+    from singerlake.ops.erase.check import PublishedPlace
 
     published = lake.annotations(strict=True).published
     if not published:
         return []
-    from singerlake.projections.declaration import declared
+    from singerlake.publish.declaration import declared
     from singerlake.storage.opening import open_store
     from singerlake.storage.options import from_environment
 

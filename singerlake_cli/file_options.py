@@ -15,11 +15,11 @@ import click
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.type_list import parse_names
 from singerlake.lake import Table
-from singerlake.maintenance.change import ChangeOptions
-from singerlake.records.given.csv.dialect import Dialect
-from singerlake.records.given.files import CSV, FORMATS, STDIN, TSV, GivenFile, open_files
-from singerlake.records.rows.problems import FIRST, Problems
-from singerlake.transactions.commit import check_metadata
+from singerlake.log.commit import check_metadata
+from singerlake.ops.change.plan import ChangeOptions
+from singerlake.rows.batches.problems import FIRST, Problems
+from singerlake.rows.given.csv.dialect import Dialect
+from singerlake.rows.given.files import CSV, FORMATS, STDIN, TSV, GivenFile, open_files
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.output import Output
 from singerlake_cli.rejects import rejects_file, write_rejects
@@ -134,8 +134,8 @@ class FileOptions:
             SingerlakeError: It can take none: a column is unknown, or the key is missing.
         """
         # Arrow, which help can do without.
-        from singerlake.records.given.checks import check_files, check_for_table
-        from singerlake.records.state.shape import shape_of
+        from singerlake.rows.given.checks import check_files, check_for_table
+        from singerlake.rows.state.shape import shape_of
 
         dialect = self.dialect(files[0].format)
         if table is None:

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import UsageError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.change import ChangeOptions, Mode
+from singerlake.ops.change.plan import ChangeOptions, Mode
 from singerlake_cli import changes, output
 from singerlake_cli.file_options import FileOptions
 from singerlake_cli.shared import Shared
 from singerlake_cli.working import follow, working
 
 if TYPE_CHECKING:
-    from singerlake.changes.new_table import NewTable
+    from singerlake.engine.choice import EngineChoice
     from singerlake.files.folder import Folder, Seen
     from singerlake.files.folder_rows import FolderRows
     from singerlake.format.names import TableName
-    from singerlake.ops.engines import EngineChoice
-    from singerlake.ops.upload_folder import FolderUploaded
-    from singerlake.transactions.snapshot import Snapshot
+    from singerlake.log.snapshot import Snapshot
+    from singerlake.ops.upload.new_table import NewTable
+    from singerlake.ops.upload.upload_folder import FolderUploaded
 
 MODES = (Mode.REPLACE, Mode.UPSERT)
 _STORED = 0.9
@@ -106,8 +106,8 @@ def upload(
         SingerlakeError: It cannot be done; no row has changed.
     """
     seen = folder.look()
-    from singerlake.ops.upload import UploadOptions
-    from singerlake.ops.upload_folder import upload_folder
+    from singerlake.ops.upload.upload import UploadOptions
+    from singerlake.ops.upload.upload_folder import upload_folder
 
     options = UploadOptions(Mode(mode or Mode.REPLACE), change=change)
     name = into.name if isinstance(into, Table) else into

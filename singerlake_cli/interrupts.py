@@ -70,7 +70,7 @@ def is_echoed() -> bool:
 def message() -> str:
     """What to say: that nothing was changed, where that is certain."""
     # Only where a command has imported it: it takes time.
-    commits = sys.modules.get("singerlake.transactions.commit")
+    commits = sys.modules.get("singerlake.log.commit")
     begun = commits is not None and commits.Begun.any
     if begun or _State.writes:
         return SOMETHING
@@ -115,7 +115,7 @@ def next_command() -> None:
     """Forget what happened to the command before."""
     _State.came = _State.shown = _State.on_a_bar = False
     _State.writes = _State.reads = _State.java = False
-    if (commits := sys.modules.get("singerlake.transactions.commit")) is not None:
+    if (commits := sys.modules.get("singerlake.log.commit")) is not None:
         commits.Begun.any = False
     logging.disable(logging.NOTSET)
 
@@ -181,7 +181,7 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
     if _State.goes_on and not _State.java:
         raise KeyboardInterrupt  # nothing was asked of Java: it is kept for the next command
     # Only where a job has imported it; its module imports pyspark.
-    if (session := sys.modules.get("singerlake.spark.jvm.session")) is not None:
+    if (session := sys.modules.get("singerlake.engine.spark.jvm.session")) is not None:
         session.end_java()
     raise KeyboardInterrupt
 

@@ -14,8 +14,8 @@ from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.ops.diff_lake import LakeDifference, TableDifference
-    from singerlake.ops.engines import EngineChoice
+    from singerlake.engine.choice import EngineChoice
+    from singerlake.ops.diff.diff_lake import LakeDifference, TableDifference
 
 
 def compare(shared: Shared, before: str, after: str, *, misfits: str, choice: EngineChoice) -> None:
@@ -25,7 +25,7 @@ def compare(shared: Shared, before: str, after: str, *, misfits: str, choice: En
         NotFoundError: There is no such lake version. Tables whose rows cannot be read any more
             are told of instead.
     """
-    from singerlake.ops.diff_lake import diff_lake, plan  # late: tables need none
+    from singerlake.ops.diff.diff_lake import diff_lake, plan  # late: tables need none
 
     lake = shared.lake()
     found = plan(lake, before, after)

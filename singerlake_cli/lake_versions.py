@@ -16,14 +16,14 @@ from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
+from singerlake.log import lake_log, not_copied
 from singerlake.nearest import bare, offer
-from singerlake.transactions import lake_log, not_copied
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.ops.engines import EngineChoice
+    from singerlake.engine.choice import EngineChoice
     from singerlake.ops.freeze_lake import LakeFreezeOptions, LakeFrozen
 
 DROPPED_FIRST = ("by", "tables", "rows", "proof")
@@ -249,7 +249,7 @@ def _named(tables: Iterable[TableName]) -> list[str]:
 
 def show_one(shared: Shared, lake: Lake, name: str) -> None:
     """List the tables of a lake version, and what became of those that cannot be read."""
-    from singerlake.maintenance.verify_lake import what_became  # late: other lists need none
+    from singerlake.ops.verify.lake import what_became  # late: other lists need none
 
     version = lake.lake_version(name, whole=False)
     wrong: list[SingerlakeError] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from singerlake.lake import Lake
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.snapshot import Snapshot
 from singerlake_cli.shared import Shared
 
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from singerlake.projections.graph import Graph, Reading
-from singerlake.projections.projection import Projection, Target
+from singerlake.publish.graph import Graph, Reading
+from singerlake.publish.projection import Projection, Target
 
 
 @dataclass(frozen=True)

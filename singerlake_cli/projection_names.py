@@ -16,7 +16,7 @@ def complete_projection(
     incomplete: str,
 ) -> list[str]:
     """The projections that are declared and begin with what was typed."""
-    from singerlake.projections.declaration import declared
+    from singerlake.publish.declaration import declared
 
     try:
         names = [one.name for one in declared(ctx.params.get("file"))]

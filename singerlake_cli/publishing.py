@@ -12,11 +12,11 @@ import click
 from singerlake.errors import UsageError
 from singerlake.lake import Lake
 from singerlake.nearest import SHOWN
-from singerlake.projections.checks import without_work
-from singerlake.projections.declaration import declared
-from singerlake.projections.graph import graph
-from singerlake.projections.projection import Projection
-from singerlake.projections.publishing import Outcome, PublishOptions, Result
+from singerlake.publish.checks import without_work
+from singerlake.publish.declaration import declared
+from singerlake.publish.graph import graph
+from singerlake.publish.projection import Projection
+from singerlake.publish.publishing import Outcome, PublishOptions, Result
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, SparkStart
 from singerlake_cli.working import working
@@ -39,7 +39,7 @@ def outcomes(
         return
     in_order = graph(lake, projections).projections
     start.begin()
-    from singerlake.spark.jobs.publishing.publish import publish
+    from singerlake.ops.publish.publish import publish
 
     job = None
     for one in in_order:

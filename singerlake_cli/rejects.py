@@ -9,7 +9,7 @@ import msgspec
 
 from singerlake.errors import UsageError
 from singerlake.quantities import count
-from singerlake.records.rows.problems import Problem, Problems
+from singerlake.rows.batches.problems import Problem, Problems
 from singerlake_cli.new_file import NewFile
 
 _COLUMNS = Problem.__struct_fields__

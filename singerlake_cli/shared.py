@@ -190,14 +190,18 @@ def spark_options(command: Command) -> Command:
 def engine_options(command: Command) -> Command:
     """Add ``--engine``, ``--master`` and ``--conf``; they come in as ``choice``.
 
-    That is an :class:`~singerlake.ops.engines.EngineChoice`.
+    That is an :class:`~singerlake.engine.choice.EngineChoice`.
     """
 
     @functools.wraps(command)
     def packed(
         *args: Any, engine: str | None, master: str | None, conf: tuple[str, ...], **kwargs: Any
     ) -> Any:
-        from singerlake.ops.engines import LOCAL, SPARK, EngineChoice  # late: few commands need it
+        from singerlake.engine.choice import (  # late: few commands need it
+            LOCAL,
+            SPARK,
+            EngineChoice,
+        )
 
         if (master or conf) and engine == LOCAL:
             raise UsageError("--master and --conf are for Spark: leave them or --engine local out")
@@ -227,7 +231,7 @@ class SparkStart:
     def __call__(self) -> Any:
         """Start Spark; what a job needs of it is imported while Java starts."""
         self.begin()
-        import singerlake.spark.engine  # noqa: F401
+        import singerlake.engine.spark.engine  # noqa: F401
 
         return start_spark(self.master, self.conf)
 
@@ -240,7 +244,7 @@ def begin_spark(master: str | None, conf: tuple[str, ...]) -> None:
         RuntimeMissingError: Spark is not installed.
     """
     need_spark()
-    from singerlake.spark.jvm import launch
+    from singerlake.engine.spark.jvm import launch
 
     settings = _settings(conf)
     if interrupts.in_shell() and (master or settings) and launch.is_other(master, settings):
@@ -271,8 +275,8 @@ def start_spark(master: str | None, conf: tuple[str, ...]) -> Any:
         RuntimeMissingError: There is no Java.
     """
     settings = _settings(conf)
-    from singerlake.spark.jvm.progress import Tally
-    from singerlake.spark.jvm.session import session
+    from singerlake.engine.spark.jvm.progress import Tally
+    from singerlake.engine.spark.jvm.session import session
 
     interrupts.note_java()
     follow(lambda: ("starting Spark", 0, 0))
@@ -304,7 +308,7 @@ def pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
 def change_options(command: Command) -> Command:
     """Add the options of all commands that change a table; they come in as ``change``.
 
-    That is a :class:`~singerlake.maintenance.change.ChangeOptions`.
+    That is a :class:`~singerlake.ops.change.plan.ChangeOptions`.
     """
     return _packed(command, [*_CHANGE_OPTIONS, *_VERSION_OPTIONS])
 
@@ -334,7 +338,7 @@ def _packed(command: Command, options: Sequence[Callable[[Any], Any]]) -> Comman
         etag: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        from singerlake.maintenance.change import ChangeOptions  # late: a few commands need it
+        from singerlake.ops.change.plan import ChangeOptions  # late: a few commands need it
 
         change = ChangeOptions(
             comment=comment,
@@ -354,7 +358,7 @@ def _packed(command: Command, options: Sequence[Callable[[Any], Any]]) -> Comman
 def alter_options(command: Command) -> Command:
     """Add those of :func:`change_options` that have a meaning where no row changes, as ``options``.
 
-    That is a :class:`~singerlake.maintenance.alter.AlterOptions`.
+    That is a :class:`~singerlake.overlay.alter.AlterOptions`.
     """
 
     @functools.wraps(command)
@@ -366,7 +370,7 @@ def alter_options(command: Command) -> Command:
         dry_run: bool,
         **kwargs: Any,
     ) -> Any:
-        from singerlake.maintenance.alter import AlterOptions  # late: a few commands need it
+        from singerlake.overlay.alter import AlterOptions  # late: a few commands need it
 
         more = pairs("--metadata", metadata)
         options = AlterOptions(comment=comment, metadata=more, etag=etag, dry_run=dry_run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from singerlake.maintenance.sizes import RETENTION
+from singerlake.ops.vacuum.sizes import RETENTION
 from singerlake_cli import output
 
 COLUMNS = (

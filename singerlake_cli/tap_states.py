@@ -9,8 +9,8 @@ import msgspec
 
 from singerlake.format.names import TableName
 from singerlake.lake import Table
-from singerlake.maintenance.acknowledged import acknowledged_by
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.acknowledged import acknowledged_by
+from singerlake.log.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from singerlake.lake import Table
+from singerlake.log import lake_file
 from singerlake.quantities import count
-from singerlake.records.blocks.misfits import retype_command
-from singerlake.transactions import lake_file
+from singerlake.rows.blocks.misfits import retype_command
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.ops.engines import EngineChoice
-    from singerlake.verifying.upgrade import TableUpgrade
+    from singerlake.engine.choice import EngineChoice
+    from singerlake.ops.verify.upgrade import TableUpgrade
 
 
 def run(shared: Shared, choice: EngineChoice) -> None:
@@ -50,7 +50,7 @@ def _is_dropped(table: Table) -> bool:
 
 
 def _looked_at(table: Table, choice: EngineChoice) -> TableUpgrade:
-    from singerlake.ops.verify import upgrade
+    from singerlake.ops.verify.verify import upgrade
 
     with working(f"reading the keys of {table.name}"):
         return upgrade(table, choice)

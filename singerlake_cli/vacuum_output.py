@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from singerlake.format import times
-from singerlake.maintenance.garbage import protected
-from singerlake.maintenance.items import Item
-from singerlake.maintenance.vacuum import Vacuumed, VacuumPlan
+from singerlake.ops.vacuum.garbage import protected
+from singerlake.ops.vacuum.items import Item
+from singerlake.ops.vacuum.plan import Vacuumed, VacuumPlan
 from singerlake_cli import output
 
 SHOWN = 20

@@ -17,11 +17,11 @@ from singerlake.format import messages
 from singerlake.format.laid import member_of
 from singerlake.format.log import Entry, Operation, SchemaEntry
 from singerlake.lake import Table
-from singerlake.maintenance.deletion_schema import declaring
-from singerlake.records.lines.laid_lines import LaidLines
-from singerlake.transactions import log, notices
-from singerlake.transactions.notices import Key
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log import log, notices
+from singerlake.log.deletion_schema import declaring
+from singerlake.log.notices import Key
+from singerlake.log.snapshot import Snapshot
+from singerlake.rows.lines.laid_lines import LaidLines
 
 _ROOT = ("type", "properties", "definitions", "$defs", "$schema", "$id")
 """What the schema of such lines has of the table's: nothing that asks for more than a key."""

@@ -20,8 +20,8 @@ from singerlake.format.log import SchemaEntry
 from singerlake.format.messages import DELETED
 from singerlake.format.types import Columns, Kind, Type, columns_of
 from singerlake.format.values import shown
-from singerlake.records.blocks import exact_decoding, fast_decoding
-from singerlake.records.lines.arrow_lines import JSON_TYPE
+from singerlake.rows.blocks import exact_decoding, fast_decoding
+from singerlake.rows.lines.arrow_lines import JSON_TYPE
 
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _JSON = {"ARROW:extension:name": JSON_TYPE, "ARROW:extension:metadata": ""}

@@ -12,7 +12,7 @@ from singerlake.format.laid import member_of
 from singerlake.format.log import Block
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.overlay import ColumnOverlay
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from singerlake.format.log import Block
 from singerlake.lake import Table
+from singerlake.log.blocks import fetch, inflate, member, runs
 from singerlake.storage.opening import is_remote
-from singerlake.transactions.blocks import fetch, inflate, member, runs
 
 AHEAD_BYTES = 64 * 1024 * 1024
 """Inflated bytes that may wait, so that memory does not follow the size of a table."""

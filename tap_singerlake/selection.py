@@ -11,8 +11,8 @@ from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.log import lake_log
 from singerlake.nearest import offer, underscored
-from singerlake.transactions import lake_log
 from tap_singerlake import settings
 
 

@@ -19,16 +19,15 @@ from singerlake.errors import DamagedError, NotFoundError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block, FrozenVersion
 from singerlake.lake import Table
-from singerlake.reading import index
-from singerlake.reading.index import Index
-from singerlake.records.blocks import positions
-from singerlake.records.blocks.block_tasks import TASK_BYTES
-from singerlake.records.blocks.decoding import record_lines
-from singerlake.records.rows.row_columns import BLOCK, DELETED, ORDINAL
-from singerlake.records.state import layer_keys
-from singerlake.snapshot import from_blocks
+from singerlake.log.snapshot import Snapshot
+from singerlake.rows.batches.row_columns import BLOCK, DELETED, ORDINAL
+from singerlake.rows.blocks import positions
+from singerlake.rows.blocks.block_tasks import TASK_BYTES
+from singerlake.rows.blocks.decoding import record_lines
+from singerlake.rows.state import layer_keys
+from singerlake.snapshot import from_blocks, index
+from singerlake.snapshot.index import Index
 from singerlake.storage.base import KeyMissingError
-from singerlake.transactions.snapshot import Snapshot
 
 PIECE_BYTES = 1 << 16
 """Bytes of bits that are counted at a time."""

@@ -15,10 +15,10 @@ from singerlake.format.annotations import TableEntry, TapEntry
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.metadata import LakeFile, TransactionSummary
 from singerlake.lake import Table
-from singerlake.transactions.lease import ReaderLease
-from singerlake.transactions.log import refresh
-from singerlake.transactions.outgoing import outgoing_overlay
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.lease import ReaderLease
+from singerlake.log.log import refresh
+from singerlake.log.outgoing import outgoing_overlay
+from singerlake.log.snapshot import Snapshot
 from tap_singerlake.batches import BatchOutput
 from tap_singerlake.emitters import Emitter, Lines, MappedEmitter, RawEmitter
 from tap_singerlake.output import EarlyEndError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from singer_sdk.helpers.types import Context, Record
     from singer_sdk.metrics import Counter
 
-    from singerlake.records.lines.laid_lines import LaidLines
+    from singerlake.rows.lines.laid_lines import LaidLines
     from tap_singerlake.erased import Erased
 
 
@@ -319,6 +319,6 @@ def _laid_lines(snapshot: Snapshot) -> LaidLines | None:
     overlay = outgoing_overlay(snapshot)
     if overlay.only_texts:
         return None
-    from singerlake.records.lines.laid_lines import LaidLines  # late: few tables need it, or Arrow
+    from singerlake.rows.lines.laid_lines import LaidLines  # late: few tables need it, or Arrow
 
     return LaidLines(snapshot, overlay)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import IO, Any, ClassVar, NoReturn
 
+import msgspec
 from singer_sdk import Tap
 from singer_sdk.helpers.capabilities import (
     CapabilitiesEnum,
@@ -22,6 +23,7 @@ from singer_sdk.singerlib import Catalog
 
 from singerlake import small_files
 from singerlake.errors import DamagedError, DroppedError, NotFoundError, SingerlakeError, UsageError
+from singerlake.format.annotations import ColumnEntry, TableEntry, TapEntry
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue
 from singerlake.lake import Lake
@@ -33,7 +35,6 @@ from singerlake.quantities import count, size
 from singerlake.safe_text import guard_stderr
 from singerlake.storage.options import from_settings
 from tap_singerlake import settings
-from tap_singerlake.annotated import add_annotations
 from tap_singerlake.batches import options_of
 from tap_singerlake.given import catalog_of, state_of
 from tap_singerlake.output import BorderStateWriter, EarlyEndError, LineWriter
@@ -309,3 +310,36 @@ def _leave(code: int) -> NoReturn:
 
 if __name__ == "__main__":
     main()
+
+
+# What people say of a lake's tables, in the catalog that discovery puts out.
+
+PREFIX = "singerlake."
+"""Before the names in a catalog's metadata, which are all tools' together."""
+
+
+def add_annotations(entry: dict[str, Any], entries: tuple[TapEntry, TableEntry]) -> None:
+    """Put the annotations of a table and its columns into its catalog entry's metadata.
+
+    Args:
+        entry: A stream of a catalog; changed. Its schema stays as it is, for it is the tap's.
+        entries: Its tap's and its own; what only the tap's says, holds.
+    """
+    tap, table = entries
+    by_path = {tuple(one["breadcrumb"]): one["metadata"] for one in entry["metadata"]}
+    if () in by_path:
+        by_path[()].update(_members(table))
+        owner = table.owner or tap.owner
+        if owner:
+            by_path[()][f"{PREFIX}owner"] = owner
+        if tap.last_run is not None:
+            by_path[()][f"{PREFIX}last-run"] = msgspec.to_builtins(tap.last_run)
+    for name, column in table.columns.items():
+        if (column_metadata := by_path.get(("properties", name))) is not None:
+            column_metadata.update(_members(column))
+
+
+def _members(entry: TableEntry | ColumnEntry) -> dict[str, Any]:
+    members = msgspec.to_builtins(entry)
+    members.pop("columns", None)
+    return {PREFIX + name.replace("_", "-"): value for name, value in members.items()}

@@ -17,13 +17,13 @@ from singerlake.format.laid import block_columns, laid, table_columns
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.overlay import Overlay
 from singerlake.format.types import identity, key_positions
-from singerlake.records.blocks.decoding import BlockSpec, message_type
-from singerlake.records.state import keys
-from singerlake.records.state.blocked_keys import BlockedRows
+from singerlake.log import blocked, erasures
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.staging import StagedTable
+from singerlake.rows.blocks.decoding import BlockSpec, message_type
+from singerlake.rows.state import keys
+from singerlake.rows.state.blocked_keys import BlockedRows
 from singerlake.storage.base import Store
-from singerlake.transactions import blocked, erasures
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.staging import StagedTable
 
 Member = tuple[str, Block, bytes]
 

@@ -17,8 +17,8 @@ from singerlake.format import key_bounds, times
 from singerlake.format.key_bounds import Bound, Bounds
 from singerlake.format.log import Block
 from singerlake.format.types import Columns
-from singerlake.records.blocks import bounded_keys, type_prover
-from singerlake.records.blocks.bounded_keys import Members
+from singerlake.rows.blocks import bounded_keys, type_prover
+from singerlake.rows.blocks.bounded_keys import Members
 from target_singerlake.messages import Record, decode_line
 
 PENDING_BYTES = 24 * 1024 * 1024

@@ -14,7 +14,7 @@ from singerlake.lake import Lake
 from target_singerlake.errors import InvalidSchemaError
 
 if TYPE_CHECKING:
-    from singerlake.maintenance.difference import SchemaChange
+    from singerlake.log.schema_difference import SchemaChange
 
 EVOLVE, WARN, FAIL = "evolve", "warn", "fail"
 
@@ -63,7 +63,7 @@ class Contract:
             return
         if stream not in self._known:
             self._known[stream] = self._read(stream)
-        from singerlake.maintenance.contract import schema_changes  # late: few runs look
+        from singerlake.ops.diff.contract import schema_changes  # late: few runs look
 
         before, self._known[stream] = self._known[stream], entry
         found = list(schema_changes(before, entry)) if before is not None else []

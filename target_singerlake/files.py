@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from singerlake.format.content import Place
 from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
+from singerlake.log.writer import TableWriter
 from singerlake.storage.base import Store
 from singerlake.storage.options import StoreOptions
-from singerlake.transactions.writer import TableWriter
 from target_singerlake.errors import InvalidSchemaError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class StreamFiles:
 
 def _refusal(schema: dict[str, Any], record: bytes) -> str:
     """Say why a schema does not allow a record; empty where it does."""
-    from singerlake.records.validation import full_validation
+    from singerlake.rows.validation import full_validation
 
     value, extreme = full_validation.read(record)
     refusals = full_validation.validator_of(schema).refusals(value, record, extreme=extreme)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from singerlake import extras
+from singerlake.engine.choice import SPARK, EngineChoice
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.ops.engines import SPARK, EngineChoice
 
 
 def engine_choice(config: Mapping[str, Any]) -> EngineChoice:
@@ -31,7 +31,7 @@ def engine_choice(config: Mapping[str, Any]) -> EngineChoice:
 
 def _check_possible(setting: str) -> None:
     extras.require("pyspark", f"the setting {setting}")
-    from singerlake.spark.jvm import java
+    from singerlake.engine.spark.jvm import java
 
     java.find()
 

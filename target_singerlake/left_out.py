@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from singerlake.format.names import TableName
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.staging import StagedTable
 from singerlake.storage.base import Store
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.staging import StagedTable
 
 
 class LeftOut:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from singerlake.format.names import TableName
-from singerlake.records.blocks.misfits import retype_command
+from singerlake.rows.blocks.misfits import retype_command
 
 Noted: TypeAlias = "dict[tuple[str, str], Misfits]"
 

@@ -11,8 +11,8 @@ from singerlake.format.metadata import Catalogue
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.lake import Lake
-from singerlake.transactions import catalogue as catalogues
-from singerlake.transactions.writer import update_catalogues
+from singerlake.log import catalogue as catalogues
+from singerlake.log.writer import update_catalogues
 from target_singerlake.errors import InvalidSchemaError
 
 

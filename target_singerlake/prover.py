@@ -8,7 +8,7 @@ from typing import Any, Union
 import msgspec
 
 from singerlake.format.log import SchemaEntry
-from singerlake.records.blocks import bounded_keys
+from singerlake.rows.blocks import bounded_keys
 from target_singerlake import messages
 from target_singerlake.buffer import Keys
 from target_singerlake.values import ValueCheck

@@ -6,22 +6,27 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from io import BytesIO
+
+import msgspec
+from msgspec import Raw
 
 from singerlake.errors import ConflictError, NotFoundError
 from singerlake.format import tap_state, times
 from singerlake.format.block import BLOCK_BYTES
 from singerlake.format.content import Place, place_in
 from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.messages import DELETED
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.types import Columns
+from singerlake.format.values import is_deletion
 from singerlake.lake import Lake
-from singerlake.records.blocks import bounded_keys
-from singerlake.transactions.commit import new_writer_id
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.staging import FILE_BYTES, StagedTable
-from singerlake.transactions.writer import TableWriter, WriteOptions, update_lake
-from target_singerlake import deletions
+from singerlake.log.commit import new_writer_id
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.staging import FILE_BYTES, StagedTable
+from singerlake.log.writer import TableWriter, WriteOptions, update_lake
+from singerlake.rows.blocks import bounded_keys
 from target_singerlake.buffer import Compressor, Keys, StreamBuffer, pieces, some
 from target_singerlake.committing import SideBySide
 from target_singerlake.files import FileOptions, StreamFiles, refuse_files
@@ -255,7 +260,7 @@ class Run:
     ) -> None:
         if stream.place is not None:
             text = self.files.take(stream.table, stream.writer, stream.place, text, stream.schema)
-        stream.deletions += deletions.count(text)
+        stream.deletions += deletions_in(text)
         buffer, most, at = stream.buffer, self._options.block_rows, 0
         stream.lost.used = True
         for piece, count in pieces(text, rows, most - buffer.rows, most):
@@ -413,3 +418,29 @@ class Run:
             if self._buffered <= BUFFER_BYTES // 2:
                 break
             self._cut(stream)
+
+
+# How many records of some lines are deletions.
+
+_NAME = DELETED.encode()
+_NULLS = (_NAME + b'": null', _NAME + b'":null')
+
+
+class _Record(msgspec.Struct):
+    mark: Raw = msgspec.field(name=DELETED, default=Raw(b"null"))
+
+
+class _Line(msgspec.Struct):
+    record: _Record
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+def deletions_in(text: bytes) -> int:
+    """Count the deletions among RECORD lines, each valid and with its newline."""
+    named = text.count(_NAME)
+    if not named or named == sum(map(text.count, _NULLS)):
+        return 0
+    marked = (line for line in BytesIO(text) if _NAME in line)
+    return sum(is_deletion(bytes(_LINE.decode(line).record.mark)) for line in marked)

@@ -10,10 +10,10 @@ from singer_sdk import typing as th
 
 from singerlake.errors import UsageError
 from singerlake.format import block, names, tap_state
+from singerlake.log.staging import FILE_BYTES
+from singerlake.log.writer import WriteOptions
 from singerlake.plugins.settings import BATCH_S3, LAKE, STORES
 from singerlake.storage.options import from_settings
-from singerlake.transactions.staging import FILE_BYTES
-from singerlake.transactions.writer import WriteOptions
 from target_singerlake import contract, files, non_finite, quarantine
 from target_singerlake.batches import late as batches
 from target_singerlake.run import RunOptions

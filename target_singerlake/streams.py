@@ -12,7 +12,7 @@ from msgspec import Raw
 from singerlake.errors import InvalidNameError
 from singerlake.format import json_schema
 from singerlake.format.log import SchemaEntry
-from singerlake.records.validation.typed import as_list
+from singerlake.rows.validation.typed import as_list
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError, RecordBeforeSchemaError
 from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.messages import ActivateVersion, Schema

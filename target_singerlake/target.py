@@ -11,7 +11,7 @@ from collections import Counter
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from singer_sdk import metrics
+from singer_sdk import Target, metrics
 from singer_sdk.exceptions import ConfigurationError, MappingError
 from singer_sdk.helpers.capabilities import (
     CapabilitiesEnum,
@@ -22,7 +22,7 @@ from singer_sdk.helpers.capabilities import (
 from singerlake.errors import SingerlakeError, StoreError, UsageError
 from singerlake.format.log import SchemaEntry
 from singerlake.lake import Lake
-from singerlake.maintenance import repeats
+from singerlake.log import repeats
 from singerlake.plugins.plugin import LakePlugin
 from singerlake.plugins.settings import lake_uri
 from singerlake.quantities import count
@@ -33,7 +33,6 @@ from target_singerlake.batches.late import LateBatches
 from target_singerlake.contract import Contract
 from target_singerlake.intake import Intake
 from target_singerlake.interrupts import Interrupts
-from target_singerlake.late_maps import LateMaps
 from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.misfits import Warnings
 from target_singerlake.progress import Progress
@@ -45,7 +44,53 @@ from target_singerlake.summary import Summary, make_way
 from target_singerlake.validation import Validator
 
 if TYPE_CHECKING:
+    from singer_sdk.mapper import PluginMapper
+    from singer_sdk.sinks import Sink
+
     from target_singerlake.batches.intake import BatchIntake
+
+# The SDK's mapper and sinks, which only runs with a map, flattening or added metadata need.
+#
+# To import them takes a tenth of the target's start-up.
+
+_SETTINGS = (
+    "stream_maps",
+    "stream_map_config",
+    "faker_config",
+    "flattening_enabled",
+    "flattening_max_depth",
+    "flattening_max_key_length",
+    "flattening_separator",
+)
+"""What the mapper reads, and may find fault with."""
+
+
+class LateMaps(Target):
+    """A target whose mapper is made when it is asked for, unless settings speak of it."""
+
+    def get_sink_class(self, stream_name: str) -> type[Sink]:  # noqa: ARG002
+        """Return what adds the SDK's metadata."""
+        from target_singerlake.metadata_sink import MetadataSink
+
+        return MetadataSink
+
+    def setup_mapper(self) -> None:
+        """Make the mapper where something is wanted of it: what is wrong is said at once."""
+        if any(self.config.get(name) is not None for name in _SETTINGS):
+            super().setup_mapper()
+
+    @property
+    def mapper(self) -> PluginMapper:
+        """The SDK's mapper."""
+        if self._mapper is None:
+            super().setup_mapper()
+        assert self._mapper is not None, "just made"  # noqa: S101
+        return self._mapper
+
+    @mapper.setter
+    def mapper(self, mapper: PluginMapper) -> None:
+        self._mapper = mapper
+
 
 logger = logging.getLogger("target-singerlake")
 

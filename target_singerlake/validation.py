@@ -12,8 +12,8 @@ from msgspec import Raw
 
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
-from singerlake.records.validation import drafts, typed
-from singerlake.records.validation.full_validation import (
+from singerlake.rows.validation import drafts, typed
+from singerlake.rows.validation.full_validation import (
     FullValidator,
     NotASchemaError,
     Refusal,
@@ -72,7 +72,7 @@ class Validator:
 
     Args:
         stream: The stream's name, for errors.
-        schema: Its JSON Schema, in any draft since 4 (:mod:`singerlake.records.validation.drafts`).
+        schema: Its JSON Schema, in any draft since 4 (:mod:`singerlake.rows.validation.drafts`).
         keys: Its key properties; a record must have a value in each, whatever the schema says.
         records: Whether records are validated at all; the keys always are.
         formats: Whether ``format`` must hold.

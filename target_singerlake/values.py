@@ -22,7 +22,7 @@ from singerlake.format import values
 from singerlake.format.log import SchemaEntry
 from singerlake.format.messages import DELETED
 from singerlake.format.types import DIGITS, TEXT, Columns, Kind, Type, columns_of, is_exact
-from singerlake.records.validation.typed import neutral_names, not_null
+from singerlake.rows.validation.typed import neutral_names, not_null
 from target_singerlake.errors import InvalidRecordError
 from target_singerlake.misfits import Misfits, Noted
 from target_singerlake.places import Line

@@ -16,13 +16,13 @@ from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
-from singerlake.maintenance.alter import AlterOptions, Retyped, alter, retyped
-from singerlake.maintenance.overlay_changes import with_type
-from singerlake.records.blocks import bounded_keys
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.staging import StagedTable
+from singerlake.log.writer import WriteOptions
+from singerlake.overlay.alter import AlterOptions, Retyped, alter, retyped
+from singerlake.overlay.overlay_changes import with_type
+from singerlake.rows.blocks import bounded_keys
 from singerlake.storage.base import Store
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.staging import StagedTable
-from singerlake.transactions.writer import WriteOptions
 
 EXTRACTED = "2026-01-02T03:04:05.000006Z"
 

@@ -143,7 +143,7 @@ def spark() -> Iterator[SparkSession]:
     code that Spark makes of a plan is kept for the next test with such a plan, and plans are not
     described in full for a web page that nobody sees.
     """
-    from singerlake.spark.jvm.session import session
+    from singerlake.engine.spark.jvm.session import session
 
     unproved = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
     settings = {

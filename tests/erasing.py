@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from singerlake.engine.choice import EngineChoice
 from singerlake.lake import Table
-from singerlake.maintenance.erase import Erased, EraseOptions
-from singerlake.ops.engines import EngineChoice
+from singerlake.ops.erase.plan import Erased, EraseOptions
 from singerlake.ops.erase.table import EraseRequest
 from singerlake.ops.erase.table import erase as erase_rows
 

@@ -7,23 +7,23 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.local import LocalEngine
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
-from singerlake.maintenance.problems import Report
-from singerlake.maintenance.vacuum import Vacuumed, VacuumOptions, VacuumPlan
-from singerlake.ops import verify as ops_verify
-from singerlake.ops.engines import LOCAL, EngineChoice
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.writer import WriteOptions
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.ops.revert import RevertOptions, revert
 from singerlake.ops.rows import RowsOptions, RowVersion, row_history
+from singerlake.ops.rows_back.revert import Reverted
 from singerlake.ops.undo import Undone, UndoOptions, undo
-from singerlake.ops.vacuum import vacuum
-from singerlake.reading.index import Index
-from singerlake.rows_back.revert import Reverted
+from singerlake.ops.vacuum.plan import Vacuumed, VacuumOptions, VacuumPlan
+from singerlake.ops.vacuum.vacuum import vacuum
+from singerlake.ops.verify import verify as ops_verify
+from singerlake.ops.verify.problems import Report
 from singerlake.snapshot import building
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.writer import WriteOptions
+from singerlake.snapshot.index import Index
 
 HERE = EngineChoice(LOCAL)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import DamagedError, InputError
 from singerlake.lake import Lake
-from singerlake.records.validation.drafts import draft_of
+from singerlake.rows.validation.drafts import draft_of
 from singerlake_cli.results import text
 from tests.target.harness import run, schema
 
@@ -121,7 +121,7 @@ def _taken(folder: Path, spec: str, value: str, *, check_values: bool) -> str:
 
 
 def _read(spark: SparkSession, lake: Lake, stream: str, name: str) -> str:
-    from singerlake.spark.jobs.queries.query import query
+    from singerlake.sql.queries.query import query
 
     try:
         [(value,)] = query(spark, lake, f"select {name} from tap_test.{stream}").rows()
@@ -171,7 +171,7 @@ def filled(page: str, rows: list[list[str]]) -> str:
 
 def main() -> None:
     """Write the table."""
-    from singerlake.spark.jvm.session import session
+    from singerlake.engine.spark.jvm.session import session
 
     with TemporaryDirectory() as folder:
         rows: list[list[Any]] = outcomes(session("local[1]", {}), Path(folder))

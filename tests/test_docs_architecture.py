@@ -50,10 +50,10 @@ def test_the_rooms_are_those_of_the_import_contracts() -> None:
 @pytest.mark.parametrize(
     ("table", "package"),
     [
-        ("rooms of spark", "singerlake/spark"),
-        ("rooms of jobs", "singerlake/spark/jobs"),
-        ("rooms of records", "singerlake/records"),
-        ("rooms of given files", "singerlake/records/given"),
+        ("rooms of operations", "singerlake/ops"),
+        ("rooms of the engine", "singerlake/engine"),
+        ("rooms of rows", "singerlake/rows"),
+        ("rooms of given files", "singerlake/rows/given"),
     ],
 )
 def test_the_inner_rooms_are_those_of_the_import_contracts(table: str, package: str) -> None:

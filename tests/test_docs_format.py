@@ -26,8 +26,8 @@ from singerlake.format import (
 )
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import canonical, schema_hash
-from singerlake.transactions.checkpoint import from_manifest, to_manifest
-from singerlake.transactions.conflicts import changes_rows
+from singerlake.log.checkpoint import from_manifest, to_manifest
+from singerlake.log.conflicts import changes_rows
 from tests.test_docs_links import anchors
 from tests.test_docs_promises import check_named_tests
 

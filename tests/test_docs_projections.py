@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from singerlake.lake import Lake
-from singerlake.projections import declaration
+from singerlake.publish import declaration
 from tests.build import commit_rows
 from tests.cli.call import run
 
@@ -48,7 +48,7 @@ def test_table_lists_every_option() -> None:
 
 
 def test_table_of_states_lists_every_reason() -> None:
-    from singerlake.projections.status import Why
+    from singerlake.publish.status import Why
 
     assert [why for why in Why if f"`{why}`" not in PAGE] == []
 

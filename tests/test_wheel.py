@@ -65,7 +65,7 @@ def test_it_holds_what_it_should(wheel: Path) -> None:
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         text = archive.read(metadata).decode()
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
-    assert "singerlake/spark/jvm/log4j2.properties" in names
+    assert "singerlake/engine/spark/jvm/log4j2.properties" in names
     assert {name.partition("/")[0] for name in names} == {*PACKAGES, metadata.partition("/")[0]}
     assert f"\nVersion: {__version__}\n" in text
 

@@ -13,8 +13,8 @@ from singerlake.annotations.subjects import Subject
 from singerlake.errors import UsageError
 from singerlake.format.annotations import JobRun
 from singerlake.lake import Lake
-from singerlake.transactions import lake_file
-from singerlake.transactions.capabilities import open_for_writing
+from singerlake.log import lake_file
+from singerlake.log.capabilities import open_for_writing
 
 
 @dataclass(frozen=True)

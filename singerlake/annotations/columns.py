@@ -10,7 +10,7 @@ from singerlake.format import json_schema
 from singerlake.format.annotations import ColumnEntry
 from singerlake.format.log import SchemaEntry
 from singerlake.format.overlay_words import constraint_words
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.snapshot import Snapshot
 
 Path = tuple[str, ...]
 MAX_DEPTH = 8

@@ -12,8 +12,8 @@ from singerlake.format.metadata import LakeFile
 from singerlake.format.overlay import Constraint
 from singerlake.format.overlay_words import constraint_words
 from singerlake.format.types import Kind, Type
+from singerlake.log.snapshot import Snapshot
 from singerlake.storage.opening import is_remote
-from singerlake.transactions.snapshot import Snapshot
 
 API_VERSION = "v3.1.0"
 

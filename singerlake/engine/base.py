@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from singerlake.records.blocks.block_tasks import SENT
-from singerlake.records.rows.steps import Step
+from singerlake.rows.batches.steps import Step
+from singerlake.rows.blocks.block_tasks import SENT
 
 SOURCE = pa.schema({"id": pa.int64(), SENT: pa.binary()})
 """What :meth:`Engine.source` gives."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from singerlake.engine.base import SOURCE, Engine, Schema, task_row
 from singerlake.engine.spill import SpilledParts
-from singerlake.records.rows.steps import Batches, Step
+from singerlake.rows.batches.steps import Batches, Step
 
 Parts: TypeAlias = list[Callable[[], Batches]]
 """Each computes a part, from its beginning whenever it is called."""

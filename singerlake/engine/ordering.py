@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from singerlake.engine import spill
 from singerlake.engine.spill import SpillFile
-from singerlake.records.rows.packing import one_array
-from singerlake.records.rows.steps import Batches
+from singerlake.rows.batches.packing import one_array
+from singerlake.rows.batches.steps import Batches
 
 Indices: TypeAlias = NDArray[np.int64]
 Order: TypeAlias = Callable[[pa.Table], Indices]

@@ -12,7 +12,7 @@ from typing import IO, NamedTuple
 
 import pyarrow as pa
 
-from singerlake.records.rows.packing import pack, unpack
+from singerlake.rows.batches.packing import pack, unpack
 
 HELD_BYTES = 64 << 20
 """What one exchange holds in memory, about."""

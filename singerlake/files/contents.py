@@ -13,11 +13,11 @@ from singerlake.files.known import KnownFiles
 from singerlake.format import file_paths, times
 from singerlake.format.log import Operation
 from singerlake.format.names import TableName
+from singerlake.log.file_lists import lists_of
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.staging import publish_file
 from singerlake.storage.base import Store
 from singerlake.storage.unfinished import RESUMED_BYTES
-from singerlake.transactions.file_lists import lists_of
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.staging import publish_file
 
 SIDE_BY_SIDE = 8
 """Files that are read and stored at a time."""

@@ -21,8 +21,8 @@ from singerlake.files.folder import Folder, FolderFile
 from singerlake.format import content, file_paths, times
 from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
+from singerlake.log.snapshot import Snapshot
 from singerlake.storage.base import Store
-from singerlake.transactions.snapshot import Snapshot
 
 KEY = "path"
 SCHEMA = SchemaEntry(

@@ -24,7 +24,7 @@ from singerlake.format import block as format_block
 from singerlake.format import file_paths
 from singerlake.format.content import Place
 from singerlake.format.names import TableName
-from singerlake.records.lines.members import patched
+from singerlake.rows.lines.members import patched
 from singerlake.storage.base import READERS, KeyMissingError, Store
 
 CAME_AS = "singerlake.uri"

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from singerlake.format import file_paths
 from singerlake.format.log import FileList
 from singerlake.format.names import TableName
+from singerlake.log import file_lists
+from singerlake.log.snapshot import Snapshot
 from singerlake.storage.base import Store
-from singerlake.transactions import file_lists
-from singerlake.transactions.snapshot import Snapshot
 
 _DIGEST_BYTES = 32
 _EMPTY = hashlib.sha256().digest()

@@ -18,9 +18,9 @@ from singerlake.files.sources import MissingFileError, Sources, is_inline, shown
 from singerlake.format import file_paths
 from singerlake.format.content import Place, spelled
 from singerlake.format.names import TableName
-from singerlake.records.lines.members import patched
+from singerlake.log.snapshot import Snapshot
+from singerlake.rows.lines.members import patched
 from singerlake.storage.base import Store
-from singerlake.transactions.snapshot import Snapshot
 
 _SHOWN = 60
 

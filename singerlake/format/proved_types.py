@@ -12,7 +12,7 @@ import zlib
 
 ID = b"ST"
 PROVER = 1
-"""What is proved (``records/blocks/type_prover.py``): types by the rules 2 and 3, which differ only
+"""What is proved (``rows/blocks/type_prover.py``): types by the rules 2 and 3, which differ only
 in what a key may be. Another number is another proof, and so are other rules (``types.RULES``), for
 a block says only that it has the types of its time."""
 _HEAD = struct.Struct("<2sHI")

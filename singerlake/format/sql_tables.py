@@ -2,7 +2,7 @@
 
 What a query means is for Spark's own parser to decide, and it does so again before a row is read.
 Here the words suffice behind which a table may stand: FROM, JOIN, TABLE, and a comma in a list
-of tables. ``tests/spark/test_sql_tables.py`` holds both to each other. Where rows of VALUES have no
+of tables. ``tests/sql/test_sql_tables.py`` holds both to each other. Where rows of VALUES have no
 name, a column behind them, ``values 1, a.b``, is taken for a table: that there is none is an error,
 so nothing that is read is missed.
 """

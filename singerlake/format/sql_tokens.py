@@ -1,6 +1,6 @@
 """The text of a query: just enough of SQL's tokens to change names and leave all else as is.
 
-What a query means is for Spark's own parser to decide (``spark/sql/plan.py``); this module only
+What a query means is for Spark's own parser to decide (``sql/plan.py``); this module only
 finds where in the text the parts of a name begin and end.
 """
 

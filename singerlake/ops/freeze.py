@@ -8,26 +8,28 @@ columns, or that cannot be read, gets no version.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from singerlake.engine.base import Engine
+from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
-from singerlake.errors import NotFoundError
-from singerlake.format.log import FrozenVersion
+from singerlake.errors import MisfitsError, NotFoundError, SingerlakeError, UsageError
+from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.lake import Table
 from singerlake.lineage import told
-from singerlake.maintenance import freeze as plans
-from singerlake.maintenance.freeze import FreezePlan
-from singerlake.ops.engines import EngineChoice
-from singerlake.reading import index
-from singerlake.records.state.fingerprint import Content
-from singerlake.records.state.parquet_parts import IndexDamagedError
-from singerlake.snapshot import building
+from singerlake.log import conflicts
+from singerlake.log.commit import commit, current_user, draft_entry, new_writer_id
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.writer import update_checkpoint
+from singerlake.rows.blocks.misfits import ColumnMisfits, ways_out
+from singerlake.rows.state.fingerprint import Content
+from singerlake.rows.state.parquet_parts import IndexDamagedError
+from singerlake.snapshot import building, index
 from singerlake.snapshot.content import index_content, index_misfits
 from singerlake.snapshot.from_blocks import needed_blocks
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.storage.base import Store
 
 logger = logging.getLogger(__name__)
 WHAT = "freezing a version"
@@ -92,7 +94,7 @@ def freeze(
     if (there := _instead(head, options)(head)) is not None:
         return Frozen(there, new=False)
     # What is refused is refused before Java starts, and before a lease is asked for.
-    engine = _engine_for(choice, plans.plan(head, at=options.at, label=options.label))
+    engine = _engine_for(choice, plan(head, at=options.at, label=options.label))
     with table.lease() as lease:
         return _freeze(table, lease.snapshot, options, choice, engine)
 
@@ -115,14 +117,14 @@ def _freeze(
     if (there := instead(head)) is not None:
         return Frozen(there, new=False)
     with told(table, "freeze") as telling:
-        wanted = plans.plan(head, at=options.at, label=options.label, comment=options.comment)
+        wanted = plan(head, at=options.at, label=options.label, comment=options.comment)
         telling.read(wanted.at)
         # Another time: the table may have grown, or got constraints, since it was looked at.
         engine = _engine_for(choice, wanted, engine)
         content = _content(engine, table, wanted.at)
         violations = _violations(engine, table, wanted.at, options)
         with engine.stages("committing"):
-            version = plans.commit_version(
+            version = commit_version(
                 table.store,
                 head,
                 wanted,
@@ -142,12 +144,12 @@ def _instead(head: Snapshot, options: FreezeOptions) -> Callable[[Snapshot], Fro
     if options.instead is not None:
         return options.instead
     if options.again:
-        return plans.no_other
+        return no_other
     number = head.number if options.at is None else options.at
 
     def same_state(present: Snapshot) -> FrozenVersion | None:
         try:
-            return plans.version_of_state(
+            return version_of_state(
                 present, number, label=options.label, allow_violations=options.allow_violations
             )
         except NotFoundError:
@@ -190,7 +192,7 @@ def _index_content(
     with engine.followed_by(1):
         built = building.ensure(engine, table, snapshot, fresh=fresh, shown=True)
     if misfits := index_misfits(engine, built):
-        raise plans.misfits_error(snapshot, misfits)
+        raise misfits_error(snapshot, misfits)
     return index_content(engine, built), built.marker.rows
 
 
@@ -204,8 +206,8 @@ def _violations(
     """
     if not snapshot.overlay.constraints:
         return []
-    from singerlake.spark.engine import SparkEngine
-    from singerlake.spark.sql.violations import broken_constraints, violations_error
+    from singerlake.engine.spark.engine import SparkEngine
+    from singerlake.sql.violations import broken_constraints, violations_error
 
     if not isinstance(engine, SparkEngine):
         raise TypeError("constraints are checked by Spark")
@@ -213,3 +215,204 @@ def _violations(
     if broken and not options.allow_violations:
         raise violations_error(snapshot, broken)
     return [one.name for one in broken]
+
+
+# Freezing: a number, and perhaps a label, that mean one transaction for ever.
+#
+# Plain data and the commit; what Spark has to find out comes in as arguments.
+
+MAX_LABEL = 100
+
+
+@dataclass(frozen=True)
+class FreezePlan:
+    """What will be frozen.
+
+    Attributes:
+        at: The table at the transaction to be frozen.
+        label: The version's name beside its number.
+        comment: Free text.
+    """
+
+    at: Snapshot
+    label: str | None
+    comment: str | None
+
+
+class _ThereAlreadyError(Exception):
+    """Somebody else made a version that is taken instead."""
+
+    def __init__(self, version: FrozenVersion) -> None:
+        super().__init__(version.number)
+        self.version = version
+
+
+def no_other(_present: Snapshot) -> None:
+    """Take no other version instead of the one that is wanted."""
+
+
+def version_of_state(
+    head: Snapshot,
+    number: int | None = None,
+    *,
+    label: str | None = None,
+    allow_violations: bool = False,
+) -> FrozenVersion | None:
+    """Return the newest version that means a state of a table already; None where none does.
+
+    Args:
+        head: The table.
+        number: The transaction whose state is meant; the head by default.
+        label: The label that the version must have; any or none by default.
+        allow_violations: Take a version whose rows break constraints, too.
+
+    Raises:
+        NotFoundError: There is no such transaction.
+    """
+    if not head.frozen:
+        return None
+    at = head.at(head.number if number is None else number)
+    first = at.earliest_equal().number
+    for version in reversed(head.frozen):
+        if version.only_against_accident or version.types != at.rules:
+            continue
+        if version.violations and not allow_violations:
+            continue
+        if label in (None, version.label) and first <= version.transaction <= at.number:
+            return version
+    return None
+
+
+def plan(
+    snapshot: Snapshot,
+    *,
+    at: int | None = None,
+    label: str | None = None,
+    comment: str | None = None,
+) -> FreezePlan:
+    """Check what can be checked before any data is read.
+
+    Args:
+        snapshot: The table's head.
+        at: The transaction; the head by default.
+        label: A name for the version.
+        comment: Free text.
+
+    Raises:
+        UsageError: The table has no log, or the label cannot be one or is taken.
+        NotFoundError: There is no such transaction.
+    """
+    if not snapshot.from_log:
+        raise UsageError(
+            f"{snapshot.table} has lost its log, in which a version would be kept: make it "
+            f"again with: singerlake rebuild {snapshot.table}"
+        )
+    check_label(label)
+    if taken := conflicts.taken_label(snapshot, label):
+        raise UsageError(taken)
+    number = snapshot.number if at is None else at
+    snapshot.summary(number)
+    return FreezePlan(snapshot.at(number), label, comment)
+
+
+def commit_version(
+    store: Store,
+    snapshot: Snapshot,
+    wanted: FreezePlan,
+    *,
+    rows: int,
+    fingerprint: str,
+    record_fingerprint: str = "",
+    lanes: Mapping[str, str] | None = None,
+    violations: Sequence[str] = (),
+    instead: Callable[[Snapshot], FrozenVersion | None] = no_other,
+) -> FrozenVersion:
+    """Commit the version.
+
+    Args:
+        store: The lake's store.
+        snapshot: The table's head, as last seen.
+        wanted: The plan.
+        rows: Rows in the state.
+        fingerprint: Over their values.
+        record_fingerprint: Over their records.
+        lanes: What the fingerprints are the hashes of, by the same names, encoded.
+        violations: The names of the constraints that the rows do not keep.
+        instead: Finds, in the table as it is then, a version that will do; nothing is committed
+            where there is one.
+
+    Returns:
+        The version, with the number it got; or the one that is there instead.
+
+    Raises:
+        ConflictError: The label was taken meanwhile, or a vacuum took blocks away.
+        StoreError: The store refused.
+    """
+    transaction, rules = wanted.at.number, wanted.at.rules
+
+    def draft(present: Snapshot) -> Entry:
+        if (there := instead(present)) is not None:
+            raise _ThereAlreadyError(there)
+        conflicts.check_label_free(present, wanted.label)
+        conflicts.check_readable(present, transaction)
+        version = FrozenVersion(
+            number=present.last_version + 1,
+            transaction=transaction,
+            schema_hash=wanted.at.schema_hash,
+            rows=rows,
+            fingerprint=fingerprint,
+            record_fingerprint=record_fingerprint,
+            label=wanted.label,
+            comment=wanted.comment,
+            by=current_user(),
+            types=rules,
+            violations=list(violations),
+        )
+        return draft_entry(
+            present.table,
+            Operation.FREEZE,
+            writer=new_writer_id(),
+            version=version,
+            lanes=dict(lanes or {}),
+        )
+
+    try:
+        after = commit(store, snapshot, draft)
+    except _ThereAlreadyError as found:
+        return found.version
+    update_checkpoint(store, after)
+    return after.frozen[-1]
+
+
+def check_label(label: str | None) -> None:
+    """Refuse a text that cannot be a label.
+
+    Raises:
+        UsageError: It is empty, too long, not printable, or means a version or a transaction.
+    """
+    if label is None:
+        return
+    if not isinstance(label, str):
+        raise UsageError(f"the label {label!r} is no text: use a word")
+    if not label.strip() or label != label.strip() or not label.isprintable():
+        raise UsageError(
+            f"the label {label!r} is empty, is padded with blanks, or has control characters in it"
+        )
+    if label.isdecimal() or label.startswith("@"):
+        raise UsageError(
+            f"the label {label!r} looks like a version's number or a transaction's: use a word"
+        )
+    if len(label) > MAX_LABEL:
+        raise UsageError(f"the label {label[:20]!r}… is longer than {MAX_LABEL} characters")
+
+
+def misfits_error(snapshot: Snapshot, misfits: list[ColumnMisfits]) -> SingerlakeError:
+    """Say why a state cannot be a version: its values that do not fit."""
+    columns = [one.column for one in misfits]
+    keyed = bool(snapshot.schema.key_properties)
+    return MisfitsError.of_lines(
+        f"{snapshot.table} at transaction {snapshot.number} has values that do not fit their "
+        "columns, and nothing was frozen:",
+        *(f"  {one}" for one in misfits),
+        ways_out(snapshot.table, columns, keyed=keyed),
+    )

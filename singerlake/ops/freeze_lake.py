@@ -10,15 +10,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance import freeze_lake as plans
-from singerlake.maintenance.freeze_lake import LakeFreeze
-from singerlake.ops.engines import EngineChoice
+from singerlake.ops import freeze_lake_plan as plans
 from singerlake.ops.freeze import FreezeOptions, Frozen, freeze
+from singerlake.ops.freeze_lake_plan import LakeFreeze
 
 
 @dataclass(frozen=True)

@@ -13,25 +13,25 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from singerlake.engine.base import Engine
+from singerlake.engine.choice import EngineChoice
 from singerlake.format.laid import block_columns, reading_of
 from singerlake.format.types import never_fails
 from singerlake.lake import Table
 from singerlake.lineage import same_columns, told
-from singerlake.maintenance import revert as plans
-from singerlake.maintenance.revert import RevertPlan
-from singerlake.ops import rows_back
-from singerlake.ops.engines import EngineChoice
-from singerlake.reading.index import Index
-from singerlake.records.state.shape import Shape, shape_of
-from singerlake.rows_back import difference
-from singerlake.rows_back.actions import Actions
-from singerlake.rows_back.lines_again import LinesAgain, Written, check_keys
-from singerlake.rows_back.revert import Outcome, Reverted, whole_lines
+from singerlake.log.commit import current_user
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.writer import WriteOptions
+from singerlake.ops.rows_back import difference
+from singerlake.ops.rows_back import engine as rows_back
+from singerlake.ops.rows_back import revert_plan as plans
+from singerlake.ops.rows_back.actions import Actions
+from singerlake.ops.rows_back.lines_again import LinesAgain, Written, check_keys
+from singerlake.ops.rows_back.revert import Outcome, Reverted, whole_lines
+from singerlake.ops.rows_back.revert_plan import RevertPlan
+from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot import building
 from singerlake.snapshot.content import count_rows
-from singerlake.transactions.commit import current_user
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.writer import WriteOptions
+from singerlake.snapshot.index import Index
 
 WHAT = "reverting a table"
 
@@ -134,7 +134,7 @@ def _outcome(
     """
     if _asked_in_sql(wanted) is None:
         return Outcome()
-    from singerlake.spark.jobs.reverting.revert_checks import check_outcome
+    from singerlake.ops.rows_back.revert_checks import check_outcome
 
     return rows_back.checked_by_spark(
         engine,

@@ -10,15 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from singerlake.engine.base import Engine
+from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.types import Kind
 from singerlake.lake import Table
-from singerlake.ops.engines import EngineChoice
-from singerlake.records.blocks.block_reader import BlockReader
-from singerlake.records.given.values import cells
-from singerlake.records.rows import packing
-from singerlake.records.rows.row_columns import (
+from singerlake.log.snapshot import Snapshot
+from singerlake.rows.batches import packing
+from singerlake.rows.batches.row_columns import (
     BLOCK,
     DELETED,
     MISFITS,
@@ -26,15 +25,16 @@ from singerlake.records.rows.row_columns import (
     VERSION,
     aliases,
 )
-from singerlake.records.rows.steps import Batches
-from singerlake.records.state import activations, keys
-from singerlake.records.state.activations import Survival
-from singerlake.records.state.key_filter import KeyFilter
-from singerlake.records.state.keys import AT
-from singerlake.records.state.row_key import check_key
-from singerlake.records.state.shape import Shape, shape_of
+from singerlake.rows.batches.steps import Batches
+from singerlake.rows.blocks.block_reader import BlockReader
+from singerlake.rows.given.values import cells
+from singerlake.rows.state import activations, keys
+from singerlake.rows.state.activations import Survival
+from singerlake.rows.state.key_filter import KeyFilter
+from singerlake.rows.state.keys import AT
+from singerlake.rows.state.row_key import check_key
+from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot import from_blocks
-from singerlake.transactions.snapshot import Snapshot
 
 WHAT = "reading a row's history"
 

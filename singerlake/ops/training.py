@@ -24,18 +24,18 @@ from typing import Any
 
 import msgspec
 
+from singerlake.engine.choice import EngineChoice
+from singerlake.engine.spark.jvm import class_data, class_path, java, unsigned
+from singerlake.engine.spark.jvm.class_data import Archive
 from singerlake.errors import SingerlakeError
 from singerlake.format import block, messages, times
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake, Table
-from singerlake.ops.engines import EngineChoice
+from singerlake.log.staging import StagedTable
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.ops.revert import RevertOptions, revert
-from singerlake.spark.jvm import class_data, class_path, java, unsigned
-from singerlake.spark.jvm.class_data import Archive
-from singerlake.transactions.staging import StagedTable
 
 logger = logging.getLogger(__name__)
 DUMP_SECONDS = 1800.0
@@ -143,7 +143,7 @@ def note_classes(folder: Path, classes: Path, front: Sequence[str]) -> None:
         classes: The file to write.
         front: Jars that come before Spark's on the class path.
     """
-    from singerlake.spark.jvm.session import session
+    from singerlake.engine.spark.jvm.session import session
 
     os.environ[class_data.SETTING] = "off"  # its own start must not use what it makes
     os.environ["OPENLINEAGE_DISABLED"] = "true"  # a table made up for Java is in nobody's lineage
@@ -161,7 +161,7 @@ def note_classes(folder: Path, classes: Path, front: Sequence[str]) -> None:
 
 def jobs(spark: Any, folder: Path) -> None:
     """Do what the commands do, on a table of a few rows in a new lake in a folder."""
-    from singerlake.spark.jobs.queries.query import query
+    from singerlake.sql.queries.query import query
 
     lake = Lake.open(str(folder / "lake"), create=True)
     table = lake.table(_TABLE)

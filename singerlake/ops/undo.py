@@ -1,7 +1,7 @@
 """Undo: take back what some transactions did, by one new transaction, and leave what came after.
 
-What becomes of each row is a merge of states (``rows_back/merge.py``); what differs is written as
-a revert writes it: lines as they were, and once more as deletions. A table without a key has no
+What becomes of each row is a merge of states (``ops/rows_back/merge.py``); what differs is written
+as a revert writes it: lines as they were, and once more as deletions. A table without a key has no
 key to tell rows apart by, so all rows that stay are written again, after ACTIVATE_VERSION messages.
 """
 
@@ -12,26 +12,26 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from singerlake.engine.base import Engine
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import ConflictError
 from singerlake.format.types import TEXT, Columns, Kind
 from singerlake.lake import Table
 from singerlake.lineage import same_columns, told
-from singerlake.maintenance import undo as plans
-from singerlake.maintenance.revert import commit_revert
-from singerlake.maintenance.undo import OnConflict, UndoPlan
-from singerlake.ops import rows_back
-from singerlake.ops.engines import EngineChoice
+from singerlake.log.commit import current_user
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.writer import WriteOptions
+from singerlake.ops.rows_back import engine as rows_back
+from singerlake.ops.rows_back import merge
+from singerlake.ops.rows_back import undo_plan as plans
+from singerlake.ops.rows_back.actions import Actions
+from singerlake.ops.rows_back.lines_again import LinesAgain, Written, check_keys
+from singerlake.ops.rows_back.merge import Tally
+from singerlake.ops.rows_back.revert import Outcome
+from singerlake.ops.rows_back.revert_plan import commit_revert
+from singerlake.ops.rows_back.undo_plan import OnConflict, UndoPlan
 from singerlake.quantities import count
-from singerlake.records.changes.row_ids import id_text
-from singerlake.records.state.shape import shape_of
-from singerlake.rows_back import merge
-from singerlake.rows_back.actions import Actions
-from singerlake.rows_back.lines_again import LinesAgain, Written, check_keys
-from singerlake.rows_back.merge import Tally
-from singerlake.rows_back.revert import Outcome
-from singerlake.transactions.commit import current_user
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.writer import WriteOptions
+from singerlake.rows.changes.row_ids import id_text
+from singerlake.rows.state.shape import shape_of
 
 WHAT = "undoing transactions"
 SHOWN = 10
@@ -228,7 +228,7 @@ class _Job:
         wanted, options = self._wanted, self._options
         if rows_back.asked_in_sql(wanted) is None:
             return Outcome()
-        from singerlake.spark.jobs.reverting.undo_checks import check_outcome
+        from singerlake.ops.rows_back.undo_checks import check_outcome
 
         return rows_back.checked_by_spark(
             self._engine,

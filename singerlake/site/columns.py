@@ -14,9 +14,9 @@ from singerlake.annotations.fields import is_url
 from singerlake.format.annotations import ColumnEntry
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns, Kind, Type, columns_of
+from singerlake.log.snapshot import Snapshot
 from singerlake.site import lists
 from singerlake.site.pages import Column, Said, SchemaChange
-from singerlake.transactions.snapshot import Snapshot
 
 MAX_COLUMNS = 2_000
 """Of one table; a schema that refers to itself has no end."""

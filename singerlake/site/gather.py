@@ -19,6 +19,8 @@ from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import TableName, written
 from singerlake.format.overlay_words import differences
 from singerlake.lake import Lake, Table
+from singerlake.log import log
+from singerlake.log.snapshot import Snapshot
 from singerlake.site import columns, paths
 from singerlake.site.pages import (
     Column,
@@ -30,8 +32,6 @@ from singerlake.site.pages import (
     Transaction,
     Version,
 )
-from singerlake.transactions import log
-from singerlake.transactions.snapshot import Snapshot
 
 TRANSACTIONS = 100
 """So many of the newest are drawn and listed."""

@@ -12,9 +12,9 @@ from singerlake.errors import DamagedError
 from singerlake.files import stored
 from singerlake.format.annotations import ColumnEntry
 from singerlake.lake import Table
+from singerlake.log.snapshot import Snapshot
 from singerlake.site import words
 from singerlake.site.pages import Column, Sample
-from singerlake.transactions.snapshot import Snapshot
 
 MAX_LETTERS = 60
 MAX_OF_FILES = 200

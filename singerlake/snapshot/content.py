@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from singerlake.engine.base import Engine, R, Schema
 from singerlake.lake import Table
-from singerlake.reading.index import Index
-from singerlake.reading.state_reader import StateReader
-from singerlake.records.blocks import block_tasks
-from singerlake.records.blocks.misfits import FAIL, ColumnMisfits
-from singerlake.records.rows.row_columns import BLOCK, DIGEST, MISFITS, ORDINAL
-from singerlake.records.rows.steps import Batches, Pipeline, Step
-from singerlake.records.state.fingerprint import FULL, SUMMED, Content, Proof, Summer, Sums
-from singerlake.records.state.misfit_steps import COUNTED, MisfitCheck, MisfitCounter, merged
+from singerlake.log.snapshot import Snapshot
+from singerlake.rows.batches.row_columns import BLOCK, DIGEST, MISFITS, ORDINAL
+from singerlake.rows.batches.steps import Batches, Pipeline, Step
+from singerlake.rows.blocks import block_tasks
+from singerlake.rows.blocks.misfits import FAIL, ColumnMisfits
+from singerlake.rows.state.fingerprint import FULL, SUMMED, Content, Proof, Summer, Sums
+from singerlake.rows.state.misfit_steps import COUNTED, MisfitCheck, MisfitCounter, merged
 from singerlake.snapshot import from_blocks
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.snapshot.index import Index
+from singerlake.snapshot.state_reader import StateReader
 
 _COUNT = "rows long"
 

@@ -1,7 +1,7 @@
 """The rows of a state from its blocks, in three steps.
 
 The keys of all rows are read, and shared out by their hash; of each key the newest row is
-found; and those rows, and no others, are read (``records/state/newest_rows.py``). Only keys and
+found; and those rows, and no others, are read (``rows/state/newest_rows.py``). Only keys and
 positions are exchanged, as whole Arrow columns, so that this does not cost more the wider a row
 is, and of a table that holds five versions of each row only a fifth is read in full. A small
 table takes all steps in one task; a table without keys needs only the last.
@@ -18,13 +18,14 @@ from singerlake.engine.local import LocalEngine
 from singerlake.format.log import Block
 from singerlake.format.types import identity
 from singerlake.lake import Table
-from singerlake.records.blocks import block_tasks
-from singerlake.records.blocks.asked_keys import NEVER, WORTHWHILE, AskedKeys
-from singerlake.records.blocks.block_reader import BlockReader, combined
-from singerlake.records.blocks.defaults import wanted_defaults
-from singerlake.records.rows.steps import Batches, Step
-from singerlake.records.state import activations, key_filter
-from singerlake.records.state.newest_rows import (
+from singerlake.log.snapshot import Snapshot
+from singerlake.rows.batches.steps import Batches, Step
+from singerlake.rows.blocks import block_tasks
+from singerlake.rows.blocks.asked_keys import NEVER, WORTHWHILE, AskedKeys
+from singerlake.rows.blocks.block_reader import BlockReader, combined
+from singerlake.rows.blocks.defaults import wanted_defaults
+from singerlake.rows.state import activations, key_filter
+from singerlake.rows.state.newest_rows import (
     PICKED,
     SPLIT_KEYS,
     KeyStep,
@@ -32,9 +33,8 @@ from singerlake.records.state.newest_rows import (
     RowStep,
     SingleTaskStep,
 )
-from singerlake.records.state.shape import Shape, shape_of
+from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.storage.opening import is_remote
-from singerlake.transactions.snapshot import Snapshot
 
 PART_ROWS = 4_000_000
 """Rows whose keys are compared in one task, about."""

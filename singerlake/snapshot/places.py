@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from singerlake.engine.base import Engine
 from singerlake.lake import Table
-from singerlake.records.blocks import positions
-from singerlake.records.rows.steps import Batches
+from singerlake.log.snapshot import Snapshot
+from singerlake.rows.batches.steps import Batches
+from singerlake.rows.blocks import positions
 from singerlake.snapshot import from_blocks
-from singerlake.transactions.snapshot import Snapshot
 
 PLACES = "part int, state int, places binary"
 """What :class:`Places` gives: positions, int64 each, by part and by the state that they are of."""

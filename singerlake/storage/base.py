@@ -171,7 +171,7 @@ class Store(ABC):
 
     @property
     def is_open_for_writing(self) -> bool:
-        """Whether its capabilities are known; see ``transactions/capabilities.py``."""
+        """Whether its capabilities are known; see ``log/capabilities.py``."""
         return self._capabilities is not None
 
     def fix_capabilities(self, capabilities: Capabilities) -> None:

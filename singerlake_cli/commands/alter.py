@@ -14,9 +14,9 @@ from singerlake.errors import UsageError
 from singerlake.format.column_list import ColumnSpec, parse_columns
 from singerlake.format.overlay import Overlay
 from singerlake.format.types import Kind, Type
-from singerlake.maintenance import overlay_changes
-from singerlake.maintenance.alter import OverlayChange, retyped
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.snapshot import Snapshot
+from singerlake.overlay import overlay_changes
+from singerlake.overlay.alter import OverlayChange, retyped
 from singerlake_cli.altering import TABLE, Altering, alters
 from singerlake_cli.constraint_options import constraint_of, constraint_options
 from singerlake_cli.shared import SubcommandGroup, begin_spark, complete_table
@@ -200,7 +200,7 @@ def add_constraint(
     change: OverlayChange = partial(overlay_changes.with_constraint, name=name, constraint=one)
     if one.kind == "check":
         begin_spark(*altering.cluster)
-        from singerlake.spark.sql.conditions import with_check
+        from singerlake.sql.conditions import with_check
 
         change = with_check(altering.spark(), name, one.sql)
     altering.show(change)

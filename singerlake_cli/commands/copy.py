@@ -8,18 +8,18 @@ from typing import Any
 
 import click
 
-from singerlake.copying.destination import check_place
-from singerlake.copying.lake_versions import CopiedLakeVersion
-from singerlake.copying.outcome import Copied, CopyOptions
-from singerlake.copying.run import Asked, Event, Note, copy_lake
-from singerlake.copying.transfers import Meter
 from singerlake.errors import UsageError
 from singerlake.format.log import joined
 from singerlake.lake import Lake
+from singerlake.log.not_copied import shown
+from singerlake.ops.copy.destination import check_place
+from singerlake.ops.copy.lake_versions import CopiedLakeVersion
+from singerlake.ops.copy.outcome import Copied, CopyOptions
+from singerlake.ops.copy.run import Asked, Event, Note, copy_lake
+from singerlake.ops.copy.transfers import Meter
 from singerlake.storage.base import Store
 from singerlake.storage.opening import open_store
 from singerlake.storage.options import of_an_end
-from singerlake.transactions.not_copied import shown
 from singerlake_cli import output
 from singerlake_cli.commands.vacuum import duration
 from singerlake_cli.shared import Shared, pairs

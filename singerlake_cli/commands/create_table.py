@@ -17,18 +17,18 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.format.type_list import declared_type
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake
-from singerlake.maintenance import create as plans
-from singerlake.maintenance.change import ChangeOptions, check_words
-from singerlake.maintenance.scan import is_table
+from singerlake.log.scan import is_table
+from singerlake.log.snapshot import Snapshot
 from singerlake.nearest import bare
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.ops.change.plan import ChangeOptions, check_words
+from singerlake.ops.create import create as plans
 from singerlake_cli import changes, output
 from singerlake_cli.new_table_notes import note_dropped, note_new_lake
 from singerlake_cli.shared import Shared, begin_spark, creation_options, spark_options, start_spark
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.loading.create_table import Created
+    from singerlake.ops.create.create_table import Created
 
 
 @click.command("create-table")
@@ -85,7 +85,7 @@ def command(
     lake = shared.lake()
     note_dropped(shared, _check_new(lake, table))
     begin_spark(master, conf)
-    from singerlake.spark.jobs.loading.create_table import create
+    from singerlake.ops.create.create_table import create
 
     with working(f"making {table}"):
         spark = start_spark(master, conf)

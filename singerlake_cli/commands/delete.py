@@ -8,15 +8,15 @@ import click
 
 from singerlake.errors import UsageError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.change import ChangeOptions, Mode, plan
+from singerlake.ops.change.plan import ChangeOptions, Mode, plan
 from singerlake_cli import changes
 from singerlake_cli.file_options import FileOptions, file_options
 from singerlake_cli.shared import Shared, change_options, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.changes.change import Changed
-    from singerlake.ops.engines import EngineChoice
+    from singerlake.engine.choice import EngineChoice
+    from singerlake.ops.change.job import Changed
 
 
 @click.command("delete")
@@ -114,16 +114,16 @@ def _by_ids_or_sql(
     change: ChangeOptions,
     choice: EngineChoice,
 ) -> Changed:
-    from singerlake.changes.row_set import RowIds
-    from singerlake.ops.change import ChangeStep
-    from singerlake.ops.change import change as change_rows
+    from singerlake.ops.change.change import ChangeStep
+    from singerlake.ops.change.change import change as change_rows
+    from singerlake.ops.change.row_set import RowIds
 
     with working(f"deleting from {table.name}"):
         if keys:
             step = ChangeStep(Mode.DELETE, RowIds(keys), "--key")
             return change_rows(table, [step], change, choice)
         choice.need_spark("delete --where", "SQL in --where")
-        from singerlake.spark.jobs.row_sets.selected_rows import Selection
+        from singerlake.ops.change.sql.selected_rows import Selection
 
         with Selection(lake, table, where) as selected:
             step = ChangeStep(Mode.DELETE, selected, str(table.name))
@@ -140,7 +140,7 @@ def _by_file(
 ) -> Changed:
     with reading.opened([file], shared.output) as files:
         dialect = reading.dialect_for(files, table, shared.output)
-        from singerlake.ops.upload import UploadOptions, upload
+        from singerlake.ops.upload.upload import UploadOptions, upload
 
         options = UploadOptions(Mode.DELETE, change=change, dialect=dialect)
         with working(f"deleting from {table.name}"):

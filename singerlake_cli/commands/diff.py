@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from singerlake.errors import UsageError
-from singerlake.maintenance.difference import Comparison, plan
-from singerlake.records.blocks.misfits import replaced_words
+from singerlake.log.schema_difference import Comparison, plan
+from singerlake.rows.blocks.misfits import replaced_words
 from singerlake_cli import differences, output, results
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.differences.diff import Diff
-    from singerlake.ops.engines import EngineChoice
+    from singerlake.engine.choice import EngineChoice
+    from singerlake.ops.diff.diff import Diff
 
 
 @click.command("diff")
@@ -111,7 +111,7 @@ def command(
     if compared.same_state and form == "table" and file is None:
         _print_same(shared, compared)
         return
-    from singerlake.ops.diff import DiffOptions, diff
+    from singerlake.ops.diff.table import DiffOptions, diff
 
     options = DiffOptions(before, after, misfits)
     with working(f"comparing {ref.table}"):

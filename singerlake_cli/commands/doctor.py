@@ -86,7 +86,7 @@ def command(shared: Shared, master: str, upgrade: bool) -> None:
     singerlake --output json doctor
     """
     if upgrade:
-        from singerlake.ops.engines import SPARK, EngineChoice
+        from singerlake.engine.choice import SPARK, EngineChoice
 
         name = None if master == LOCAL else SPARK
         upgrade_check.run(shared, EngineChoice.of(name, start=SparkStart(master, ())))
@@ -121,7 +121,7 @@ def _python() -> Finding:
 
 
 def _java(master: str) -> Finding:
-    from singerlake.spark.jvm import java
+    from singerlake.engine.spark.jvm import java
 
     try:
         chosen = java.find(master)
@@ -142,7 +142,7 @@ def _java(master: str) -> Finding:
 
 
 def _class_data(master: str) -> Iterator[Finding]:
-    from singerlake.spark.jvm import class_data, class_path, java
+    from singerlake.engine.spark.jvm import class_data, class_path, java
 
     try:
         chosen = java.find(master)

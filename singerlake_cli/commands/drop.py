@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from singerlake.errors import UsageError
-from singerlake.maintenance.alter import AlterOptions
-from singerlake.maintenance.drop import Holdings, drop_table
-from singerlake.maintenance.sizes import RETENTION
-from singerlake.transactions import lake_log
+from singerlake.log import lake_log
+from singerlake.ops.drop import Holdings, drop_table
+from singerlake.ops.vacuum.sizes import RETENTION
+from singerlake.overlay.alter import AlterOptions
 from singerlake_cli import output
 from singerlake_cli.dropped_tables import held_words
 from singerlake_cli.shared import Shared, alter_options, complete_table, confirm

@@ -12,17 +12,17 @@ from click.core import ParameterSource
 
 from singerlake.errors import DamagedError, UsageError
 from singerlake.lake import Lake
-from singerlake.maintenance.erase import EraseOptions
+from singerlake.ops.erase.plan import EraseOptions
 from singerlake_cli import erased_keys, erasing, output
 from singerlake_cli.commands.vacuum import duration
 from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import follow, working
 
 if TYPE_CHECKING:
-    from singerlake.erasure.check import Report
-    from singerlake.erasure.sought import Sought
+    from singerlake.engine.choice import EngineChoice
     from singerlake.format.names import TableName
-    from singerlake.ops.engines import EngineChoice
+    from singerlake.ops.erase.check import Report
+    from singerlake.ops.erase.sought import Sought
 
 DROPPED_FIRST = ("in all", "seen first")
 """Columns that a narrow terminal leaves out, those that matter least first."""
@@ -254,7 +254,7 @@ def _sought(
     lake: Lake, table: str | None, keys: Sequence[str], texts: Sequence[str]
 ) -> tuple[TableName | None, list[Sought]]:
     """What to look for, by names that do not repeat it."""
-    from singerlake.erasure.sought import Key, KeyNames, Text
+    from singerlake.ops.erase.sought import Key, KeyNames, Text
 
     sought: list[Sought] = [
         Text(f"text {number}", text) for number, text in enumerate(dict.fromkeys(texts), 1)
@@ -275,7 +275,7 @@ def _sought(
 def _checked(
     lake: Lake, sought: Sequence[Sought], name: TableName | None, projections: Path | None
 ) -> Report:
-    from singerlake.erasure.check import Report, check
+    from singerlake.ops.erase.check import Report, check
 
     seen = Report()
 

@@ -10,14 +10,14 @@ import click
 from singerlake.errors import NotFoundError
 from singerlake.format.names import TableRef
 from singerlake.lake import Table
-from singerlake.maintenance.state_files import StateFile, state_files
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.state_files import StateFile, state_files
 from singerlake_cli import duckdb_sql, output
 from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.reading.index import Index
+    from singerlake.snapshot.index import Index
 
 RAW, INDEX = "raw", "index"
 
@@ -102,7 +102,7 @@ def _index(
     snapshot: Snapshot,
     build: tuple[str | None, tuple[str, ...]] | None,
 ) -> Index:
-    from singerlake.reading import index
+    from singerlake.snapshot import index
 
     if (existing := index.load(table, snapshot.earliest_equal())) is not None:
         return existing
@@ -113,7 +113,7 @@ def _index(
             "files of its messages"
         )
     begin_spark(*build)
-    from singerlake.spark.state.index_build import ensure
+    from singerlake.sql.state.index_build import ensure
 
     with table.lease(), working(f"making an index of {ref}"):
         return ensure(start_spark(*build), table, snapshot, shown=True)

@@ -10,8 +10,8 @@ from msgspec import structs
 
 from singerlake.errors import UsageError
 from singerlake.lake import Lake, Table
-from singerlake.projections.projection import Projection
-from singerlake.projections.publishing import PublishOptions
+from singerlake.publish.projection import Projection
+from singerlake.publish.publishing import PublishOptions
 from singerlake_cli import output
 from singerlake_cli.lake_versions import (
     choose,
@@ -23,7 +23,7 @@ from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.ops.engines import EngineChoice
+    from singerlake.engine.choice import EngineChoice
     from singerlake_cli.shared import SparkStart
 
 
@@ -158,8 +158,8 @@ def _publishing(lake: Lake, table: Table, file: Path | None) -> list[Projection]
         UsageError: There is none.
         NotFoundError: None are declared at all.
     """
-    from singerlake.projections.declaration import declared
-    from singerlake.projections.versions import versioned_table
+    from singerlake.publish.declaration import declared
+    from singerlake.publish.versions import versioned_table
 
     found = [
         one

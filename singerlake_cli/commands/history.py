@@ -11,9 +11,9 @@ from msgspec import structs, to_builtins
 from singerlake.format.log import Entry
 from singerlake.format.metadata import TransactionSummary
 from singerlake.lake import Table
-from singerlake.maintenance.state_files import last_readable
-from singerlake.transactions import versions as all_versions
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log import versions as all_versions
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.state_files import last_readable
 from singerlake_cli import output
 from singerlake_cli.entries import all_entries, comment, made_by, readable_entries, run_id
 from singerlake_cli.shared import Shared, complete_table

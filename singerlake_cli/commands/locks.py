@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import click
 
 from singerlake.format import times
-from singerlake.transactions.locks.holders import SeenLock, locks
+from singerlake.log.locks.holders import SeenLock, locks
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 

@@ -12,10 +12,10 @@ from singerlake.format import refused_lines
 from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName, written
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import repeats
-from singerlake.maintenance.repeats import Repeats
+from singerlake.log import repeats
+from singerlake.log.repeats import Repeats
+from singerlake.log.snapshot import Snapshot
 from singerlake.nearest import bare, offer
-from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, exit_with
 
@@ -128,7 +128,7 @@ def _described(snapshot: Snapshot, repeated: Repeats | None) -> dict[str, Any]:
 
 def _measured(lake: Lake, snapshot: Snapshot) -> dict[str, Any]:
     """What a table takes, and what of it a vacuum could give back."""
-    from singerlake.maintenance.sizes import sizes  # late: with the plans of a vacuum
+    from singerlake.ops.vacuum.sizes import sizes  # late: with the plans of a vacuum
 
     return asdict(sizes(lake.store, snapshot))
 

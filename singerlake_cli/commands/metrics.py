@@ -20,15 +20,15 @@ from singerlake.format import refused_lines, times
 from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName
 from singerlake.lake import Lake, Table
-from singerlake.transactions.locks.holders import locks
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.locks.holders import locks
+from singerlake.log.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.prometheus import PREFIX, Metric, text
 from singerlake_cli.shared import Shared, exit_with
 
 if TYPE_CHECKING:
-    from singerlake.maintenance.sizes import Sizes
+    from singerlake.ops.vacuum.sizes import Sizes
 
 HELP = {
     "info": "The release that measured.",
@@ -179,7 +179,7 @@ def _table(snapshot: Snapshot, found: dict[str, Metric]) -> int:
 
 
 def _taken(lake: Lake, snapshot: Snapshot) -> Sizes:
-    from singerlake.maintenance.sizes import sizes  # late: with the plans of a vacuum
+    from singerlake.ops.vacuum.sizes import sizes  # late: with the plans of a vacuum
 
     return sizes(lake.store, snapshot)
 

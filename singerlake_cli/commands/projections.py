@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from singerlake.projections.declaration import SCHEMA, declared
-from singerlake.projections.graph import Graph, graph
+from singerlake.publish.declaration import SCHEMA, declared
+from singerlake.publish.graph import Graph, graph
 from singerlake.safe_text import redacted
 from singerlake_cli import output, projection_graph
 from singerlake_cli.projection_names import complete_projection
 from singerlake_cli.shared import Shared
 
 if TYPE_CHECKING:
-    from singerlake.projections.status import Status
+    from singerlake.publish.status import Status
 
 DROPPED_FIRST = ("overlap", "rows", "reads")
 """Columns that a narrow terminal leaves out, those that matter least first."""
@@ -74,7 +74,7 @@ def command(
     if drawing is not None:
         _draw(shared, known, drawing)
         return
-    from singerlake.projections.status import status_of  # which brings pyarrow
+    from singerlake.publish.status import status_of  # which brings pyarrow
 
     found = status_of(lake, known)
     shared.output.result(

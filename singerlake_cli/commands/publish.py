@@ -12,8 +12,8 @@ import click
 
 from singerlake.errors import UsageError
 from singerlake.lake import Lake
-from singerlake.projections.projection import Format, Projection
-from singerlake.projections.publishing import PublishOptions
+from singerlake.publish.projection import Format, Projection
+from singerlake.publish.publishing import PublishOptions
 from singerlake_cli.projection_names import complete_projection
 from singerlake_cli.shared import Shared, SparkStart, spark_options
 
@@ -119,6 +119,6 @@ def _undeclared(lake: Lake, said: dict[str, str]) -> Projection:
         raise UsageError(
             "say where to publish it: --to, a folder, s3://bucket/prefix, gs://… or az://…"
         )
-    from singerlake.projections.ad_hoc import AdHoc
+    from singerlake.publish.ad_hoc import AdHoc
 
     return AdHoc(**said).projection(lake)  # type: ignore[arg-type]  # all of them are texts

@@ -19,7 +19,7 @@ from singerlake_cli.shared import Shared, begin_spark, spark_options, start_spar
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.spark.sql.result import QueryResult
+    from singerlake.sql.result import QueryResult
 
 
 @click.command("query")
@@ -112,7 +112,7 @@ def command(
         raise UsageError("--etag is for tables at their head: leave it out with --lake-version")
     at = None if lake_version is None else lake.lake_version(lake_version)
     begin_spark(master, conf)
-    from singerlake.spark.jobs.queries.query import query
+    from singerlake.sql.queries.query import query
 
     in_array = form == "json" and file is None and (source is not None or len(asked) > 1)
     for number, (place, statement) in enumerate(asked):
@@ -225,7 +225,7 @@ def _etags(given: tuple[str, ...]) -> dict[str, int]:
 
 
 def _replaced(answer: QueryResult, misfits: str) -> list[str]:
-    from singerlake.records.blocks.misfits import replaced_words
+    from singerlake.rows.blocks.misfits import replaced_words
 
     tables = {(s.table, s.transaction): s for s in answer.sources}
     return [line for s in tables.values() for line in replaced_words(s.table, s.misfits, misfits)]

@@ -8,8 +8,8 @@ import click
 
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
 from singerlake.format import names
-from singerlake.maintenance.rebuild import Rebuilt, rebuild_table
-from singerlake.maintenance.scan import is_table
+from singerlake.log.scan import is_table
+from singerlake.ops.rebuild import Rebuilt, rebuild_table
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 

@@ -14,11 +14,11 @@ from singerlake.format.log import Operation
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.lake import Table
-from singerlake.maintenance.acknowledged import is_state_kept
-from singerlake.maintenance.revert import RevertPlan, kept, undone_by
-from singerlake.transactions import conflicts
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.versions import warn_of_rules
+from singerlake.log import conflicts
+from singerlake.log.acknowledged import is_state_kept
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.versions import warn_of_rules
+from singerlake.ops.rows_back.revert_plan import RevertPlan, kept, undone_by
 from singerlake_cli import output
 from singerlake_cli.shared import (
     Shared,
@@ -30,9 +30,9 @@ from singerlake_cli.tap_states import bookmark_stays, print_state
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.maintenance.alter import AlterOptions
-    from singerlake.ops.engines import EngineChoice
-    from singerlake.rows_back.revert import Reverted
+    from singerlake.engine.choice import EngineChoice
+    from singerlake.ops.rows_back.revert import Reverted
+    from singerlake.overlay.alter import AlterOptions
 
 SHOWN = 3
 """So many of the transactions that are undone are listed."""

@@ -15,7 +15,7 @@ from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.ops.engines import EngineChoice
+    from singerlake.engine.choice import EngineChoice
     from singerlake.ops.rows import RowVersion
 
 

@@ -125,7 +125,8 @@ class _Shell:
 
     def _mend(self) -> None:
         """Let the next command start Java, where it has ended."""
-        session = sys.modules.get("singerlake.spark.jvm.session")  # where a job has imported it
+        # Where a job has imported it.
+        session = sys.modules.get("singerlake.engine.spark.jvm.session")
         if session is not None and session.forget_ended() and not interrupts.came():
             self._shared.output.note("Java has ended: what needs it next starts it again")
 

@@ -15,9 +15,9 @@ from singerlake.format.annotations import TableEntry
 from singerlake.format.log import FrozenVersion, Operation
 from singerlake.format.metadata import last_sync
 from singerlake.format.types import Kind, Type, columns_of
+from singerlake.log import log
+from singerlake.log.snapshot import Snapshot
 from singerlake.storage.base import Store
-from singerlake.transactions import log
-from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, complete_table
 

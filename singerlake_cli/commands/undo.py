@@ -11,15 +11,15 @@ import click
 from singerlake.errors import UsageError
 from singerlake.format.log import Operation
 from singerlake.lake import Table
-from singerlake.maintenance.undo import OnConflict, UndoPlan, kept
+from singerlake.ops.rows_back.undo_plan import OnConflict, UndoPlan, kept
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, alter_options, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.maintenance.alter import AlterOptions
-    from singerlake.ops.engines import EngineChoice
+    from singerlake.engine.choice import EngineChoice
     from singerlake.ops.undo import Undone, UndoOptions
+    from singerlake.overlay.alter import AlterOptions
 
 SHOWN = 10
 """So many rows that were touched again are named."""

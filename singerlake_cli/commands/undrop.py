@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from singerlake.errors import UsageError
-from singerlake.maintenance.alter import AlterOptions
-from singerlake.maintenance.drop import undrop_table
+from singerlake.ops.drop import undrop_table
+from singerlake.overlay.alter import AlterOptions
 from singerlake_cli import output
 from singerlake_cli.commands.drop import as_json
 from singerlake_cli.dropped_tables import held_words

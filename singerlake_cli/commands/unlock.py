@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from singerlake.errors import NotFoundError, UsageError
-from singerlake.transactions.locks.holders import SeenLock, break_lock, locks
+from singerlake.log.locks.holders import SeenLock, break_lock, locks
 from singerlake_cli import output
 from singerlake_cli.commands.locks import age_seconds, as_json
 from singerlake_cli.shared import Shared, confirm

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.annotations import Publication
 from singerlake.lake import Lake
-from singerlake.projections.projection import Format, Projection, Target
+from singerlake.publish.projection import Format, Projection, Target
 from singerlake_cli import output
 from singerlake_cli.projection_names import complete_published
 from singerlake_cli.shared import Shared, confirm
@@ -38,8 +38,8 @@ def command(shared: Shared, name: str, delete: bool, yes: bool, file: Path | Non
     singerlake unpublish orders
     singerlake unpublish orders --delete --yes
     """
-    from singerlake.projections import registry
-    from singerlake.projections.destinations.opening import open_destination
+    from singerlake.publish import registry
+    from singerlake.publish.destinations.opening import open_destination
 
     lake = shared.lake()
     declaration = _declaration(name, file)
@@ -83,7 +83,7 @@ def _ended(name: str, where: str, *, deleted: bool, foreign: str | None) -> str:
 
 def _declaration(name: str, file: Path | None) -> Projection | None:
     """The projection as it is declared; None where it is not."""
-    from singerlake.projections.declaration import declared
+    from singerlake.publish.declaration import declared
 
     found: list[Projection] = []
     with suppress(NotFoundError):
@@ -93,7 +93,7 @@ def _declaration(name: str, file: Path | None) -> Projection | None:
 
 def _registered(lake: Lake, name: str) -> str:
     """The name of a projection; a place that names one may be written in any way."""
-    from singerlake.projections.places import location
+    from singerlake.publish.places import location
 
     published = lake.annotations().published
     if name not in published:
@@ -105,8 +105,8 @@ def _registered(lake: Lake, name: str) -> str:
 
 def _entry(lake: Lake, name: str, declaration: Projection | None) -> Publication:
     """What the lake's file says of it; where that was lost, what is declared."""
-    from singerlake.projections import registry
-    from singerlake.projections.destinations.opening import open_destination
+    from singerlake.publish import registry
+    from singerlake.publish.destinations.opening import open_destination
 
     try:
         return registry.find(lake, name)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from singerlake.errors import UsageError
-from singerlake.maintenance.change import ChangeOptions, Mode, plan
+from singerlake.ops.change.plan import ChangeOptions, Mode, plan
 from singerlake_cli import changes
 from singerlake_cli.shared import Shared, change_options, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.ops.engines import EngineChoice
+    from singerlake.engine.choice import EngineChoice
 
 
 @click.command("update")
@@ -55,9 +55,9 @@ def command(
         raise UsageError(f"{ref} is frozen and never changes: name the table alone")
     plan(lake_table.snapshot(), change)
     choice.need_spark("update", "SQL in --set or --where")
-    from singerlake.ops.change import ChangeStep
-    from singerlake.ops.change import change as change_rows
-    from singerlake.spark.jobs.row_sets.selected_rows import Selection, assignments
+    from singerlake.ops.change.change import ChangeStep
+    from singerlake.ops.change.change import change as change_rows
+    from singerlake.ops.change.sql.selected_rows import Selection, assignments
 
     values = assignments(sets)
     with (

@@ -13,9 +13,9 @@ from singerlake.format.names import TableName
 from singerlake.format.type_list import declared_type, parse_names, parse_types
 from singerlake.format.types import type_of
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import create as plans
-from singerlake.maintenance.change import ChangeOptions, Mode, check_words, plan
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops.change.plan import ChangeOptions, Mode, check_words, plan
+from singerlake.ops.create import create as plans
 from singerlake_cli import changes, folder_upload, output
 from singerlake_cli.file_options import FileOptions, file_options
 from singerlake_cli.new_table_notes import note_dropped, note_new_lake
@@ -23,9 +23,9 @@ from singerlake_cli.shared import Shared, change_options, complete_table, engine
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.changes.new_table import NewTable
-    from singerlake.ops.engines import EngineChoice
-    from singerlake.ops.upload import Uploaded
+    from singerlake.engine.choice import EngineChoice
+    from singerlake.ops.upload.new_table import NewTable
+    from singerlake.ops.upload.upload import Uploaded
 
 
 @click.command("upload")
@@ -110,7 +110,7 @@ def command(
         else:
             _ready(shared, lake, target, change)
             dialect = reading.dialect_for(opened, None, shared.output)
-        from singerlake.ops.upload import UploadOptions, upload
+        from singerlake.ops.upload.upload import UploadOptions, upload
 
         options = UploadOptions(Mode(mode or Mode.UPSERT), key_names, said, change, dialect)
         name = target.name if isinstance(target, Table) else target.table

@@ -10,8 +10,8 @@ import click
 
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
 from singerlake.format.names import TableName
-from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
-from singerlake.maintenance.vacuum import (
+from singerlake.ops.vacuum.leftovers import plan_leftovers, remove_leftovers
+from singerlake.ops.vacuum.plan import (
     COMBINE,
     DELETE,
     DROP_HISTORY,
@@ -26,8 +26,8 @@ from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
+    from singerlake.engine.choice import EngineChoice
     from singerlake.lake import Lake
-    from singerlake.ops.engines import EngineChoice
 
 _DURATION = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*(s|m|min|h|d|w)?")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -217,7 +217,7 @@ class _Run:
             chosen: Which.
             named: Those that somebody named, and that must be there for it.
         """
-        from singerlake.ops.vacuum import vacuum_tables
+        from singerlake.ops.vacuum.vacuum import vacuum_tables
 
         for name, done in vacuum_tables(
             self._lake,

@@ -14,16 +14,16 @@ import click
 from singerlake.errors import DamagedError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.inventory import Inventory, differing
-from singerlake.maintenance.problems import Problem, Report
-from singerlake.maintenance.verify import damaged_lake_file, gone
-from singerlake.maintenance.verify_lake import LakeReport, check_lake_log
+from singerlake.log.inventory import Inventory, differing
+from singerlake.ops.verify.lake import LakeReport, check_lake_log
+from singerlake.ops.verify.plan import damaged_lake_file, gone
+from singerlake.ops.verify.problems import Problem, Report
 from singerlake_cli import lake_versions, output
 from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.ops.engines import EngineChoice
+    from singerlake.engine.choice import EngineChoice
 
 _Placed: TypeAlias = "tuple[int, Report | SingerlakeError]"
 """What came of a table, with its place among those that were asked for."""
@@ -153,7 +153,7 @@ def _verified(
         _check_version(table, version)
     reports = []
     codes = []
-    from singerlake.ops.verify import verify_tables
+    from singerlake.ops.verify.verify import verify_tables
 
     came = verify_tables(chosen, choice, lambda name: working(f"verifying {name}"))
     # A script finds them in the same order, whatever size tables have by now; people see what ends.

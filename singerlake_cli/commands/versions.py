@@ -14,15 +14,15 @@ from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.transactions import lake_log
-from singerlake.transactions import versions as all_versions
-from singerlake.transactions.versions import deletion_words, erasure_words
+from singerlake.log import lake_log
+from singerlake.log import versions as all_versions
+from singerlake.log.versions import deletion_words, erasure_words
 from singerlake_cli import output
 from singerlake_cli.lake_versions import show_all, show_one
 from singerlake_cli.shared import Shared, complete_table
 
 if TYPE_CHECKING:
-    from singerlake.maintenance.delete_version import DeletedVersion
+    from singerlake.ops.delete_version import DeletedVersion
 
 DROPPED_FIRST = ("schema", "by", "proof", "frozen (UTC)", "rows")
 """Columns that a narrow terminal leaves out, those that matter least first."""
@@ -106,7 +106,7 @@ def _show_lake(shared: Shared, lake: Lake, lake_version: str | None, *, deleting
 def _delete(
     shared: Shared, lake: Lake, table: Table, name: str, reason: str, *, dry_run: bool
 ) -> None:
-    from singerlake.maintenance.delete_version import delete_version  # late: a list needs no writer
+    from singerlake.ops.delete_version import delete_version  # late: a list needs no writer
 
     done = delete_version(table.store, table.snapshot(), name, reason, dry_run=dry_run)
     # Nobody but who published it can take that back.

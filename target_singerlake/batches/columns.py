@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from singerlake.errors import StoreError
 from singerlake.quantities import size
-from singerlake.records.lines.arrow_lines import is_json
+from singerlake.rows.lines.arrow_lines import is_json
 from target_singerlake.errors import InvalidLineError
 
 PARQUET, FILE = b"PAR1", b"ARROW1"

@@ -195,7 +195,7 @@ class BatchIntake:
                     yield from content
                     return
                 # Late: it brings pyarrow.
-                from singerlake.records.lines.arrow_lines import ArrowLines
+                from singerlake.rows.lines.arrow_lines import ArrowLines
 
                 lines = ArrowLines(self._streams.schemas[source.stream])
                 for batch in content.batches():

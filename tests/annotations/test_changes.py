@@ -16,11 +16,11 @@ from singerlake.errors import DamagedError, NotFoundError, UsageError
 from singerlake.format import metadata, names
 from singerlake.format.annotations import JobRun
 from singerlake.lake import Lake
+from singerlake.log import lake_file
 from singerlake.storage.base import Capabilities
-from singerlake.transactions import lake_file
 from tests.build import commit_rows
-from tests.transactions.broken import BrokenStore
-from tests.transactions.non_conditional import NonConditionalStore
+from tests.log.broken import BrokenStore
+from tests.log.non_conditional import NonConditionalStore
 
 PROPERTIES = {
     "id": {"type": "integer"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from singerlake.ops.engines import LOCAL, SPARK, VARIABLE
+from singerlake.engine.choice import LOCAL, SPARK, VARIABLE
 
 
 @pytest.fixture(params=[LOCAL, SPARK])

@@ -13,10 +13,10 @@ from click.testing import Result
 from singerlake.errors import UsageError
 from singerlake.format.log import Operation
 from singerlake.lake import Lake
-from singerlake.maintenance.freeze import commit_version, plan
-from singerlake.maintenance.revert import undone_by
-from singerlake.records.state.row_key import check_key
-from singerlake.transactions import commit as commits
+from singerlake.log import commit as commits
+from singerlake.ops.freeze import commit_version, plan
+from singerlake.ops.rows_back.revert_plan import undone_by
+from singerlake.rows.state.row_key import check_key
 from singerlake_cli.main import cli
 from singerlake_cli.new_file import NewFile
 from tests.build import commit_rows

@@ -19,7 +19,7 @@ from singerlake.lake import Lake
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.options import StoreOptions, of_an_end
 from singerlake_cli.main import cli
-from tests.copying.world import AGAIN, combine, copy, delete, opens, problems, write
+from tests.ops.copy.world import AGAIN, combine, copy, delete, opens, problems, write
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_what_would_be_deleted_is_told(lake: Lake, tmp_path: Path) -> None:
 
 SLOW = """
 import sys, time
-from singerlake.copying import transfers
+from singerlake.ops.copy import transfers
 from singerlake.storage.local.store import LocalStore
 from singerlake_cli.main import main
 transfers.PIECE = 4

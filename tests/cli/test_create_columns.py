@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from singerlake.errors import ConflictError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance import create as plans
-from singerlake.transactions import commit as commits
+from singerlake.log import commit as commits
+from singerlake.ops.create import create as plans
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 
@@ -129,7 +129,7 @@ def test_it_needs_no_spark(lake: Lake) -> None:
 
 @pytest.mark.usefixtures("each_operation")
 def test_a_query_answers_that_there_is_nothing(lake: Lake, spark: SparkSession) -> None:
-    from singerlake.spark.jobs.queries.query import query
+    from singerlake.sql.queries.query import query
 
     run_json(lake, *MAKE)
     with query(spark, lake, "select * from shop.orders") as result:

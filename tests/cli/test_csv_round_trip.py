@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from singerlake.errors import RejectedRowsError
 from singerlake.format.types import Columns
-from singerlake.records.given.byte_sources import LocalFile
-from singerlake.records.given.csv.dialect import Dialect
-from singerlake.records.given.csv.file import open_csv
-from singerlake.records.given.csv.rows import CsvRows, layouts
-from singerlake.records.rows import problems
-from singerlake.records.rows.row_columns import alias, row_schema
+from singerlake.rows.batches import problems
+from singerlake.rows.batches.row_columns import alias, row_schema
+from singerlake.rows.given.byte_sources import LocalFile
+from singerlake.rows.given.csv.dialect import Dialect
+from singerlake.rows.given.csv.file import open_csv
+from singerlake.rows.given.csv.rows import CsvRows, layouts
 from singerlake_cli import results
-from tests.records.test_cells import VALUES
+from tests.rows.test_cells import VALUES
 
 COLUMNS: Columns = tuple((f"c {index}", type_) for index, (type_, _) in enumerate(VALUES))
 ROW = st.tuples(*(st.none() | values for _, values in VALUES))

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 import pyarrow.parquet as pq
 import pytest
 
+from singerlake.engine.choice import LOCAL, SPARK, VARIABLE
 from singerlake.lake import Lake
-from singerlake.maintenance.freeze import commit_version
-from singerlake.maintenance.freeze import plan as plan_freeze
-from singerlake.ops.engines import LOCAL, SPARK, VARIABLE
+from singerlake.ops.freeze import commit_version
+from singerlake.ops.freeze import plan as plan_freeze
 from singerlake_cli import shared
 from tests.build import commit_rows
 from tests.cli.call import run, run_json

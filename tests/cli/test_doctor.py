@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from singerlake.engine.spark.jvm import class_data, class_path, java
 from singerlake.errors import UsageError
 from singerlake.format.metadata import LAKE_FORMAT
 from singerlake.lake import Lake
-from singerlake.spark.jvm import class_data, class_path, java
 from singerlake.storage.s3 import facts as s3_facts
 from singerlake.storage.s3.store import S3Store
 from singerlake_cli.commands import doctor
 from tests.build import commit_rows
 from tests.cli.call import run
-from tests.spark.test_java import fake_java
+from tests.engine.spark.test_java import fake_java
 from tests.storage.conftest import (
     BUCKET,
     KEY_ID,

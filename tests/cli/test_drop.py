@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.maintenance import freeze as freezes
+from singerlake.ops import freeze as freezes
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 

@@ -13,8 +13,8 @@ import pytest
 
 from singerlake.format.log import Block
 from singerlake.lake import Lake
-from singerlake.maintenance.state_files import StateFile, state_files
-from singerlake.records.rows.row_columns import PROVENANCE
+from singerlake.log.state_files import StateFile, state_files
+from singerlake.rows.batches.row_columns import PROVENANCE
 from singerlake.snapshot import building
 from singerlake_cli import duckdb_sql
 from tests.build import commit_rows

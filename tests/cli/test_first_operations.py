@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance.scan import is_table
+from singerlake.log.scan import is_table
 from singerlake_cli.main import cli
 from tests.build import commit_rows
 from tests.cli.call import run

@@ -9,14 +9,14 @@ import pytest
 
 from singerlake.format.log import Operation
 from singerlake.lake import Lake
-from singerlake.maintenance import freeze as freezes
-from singerlake.transactions import commit as commits
+from singerlake.log import commit as commits
+from singerlake.ops import freeze as freezes
 from singerlake_cli.commands.history import OPERATIONS
 from singerlake_cli.main import cli
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.cli.terminal import COLUMNS, on_a_terminal
-from tests.maintenance.test_combine import combine
+from tests.ops.vacuum.test_combine import combine
 
 TABLE = "tap-shop.orders"
 ID = {"id": {"type": "integer"}}

@@ -17,7 +17,7 @@ import pytest
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.transactions import commit
+from singerlake.log import commit
 from singerlake_cli import interrupts, live_line
 from tests.build import commit_rows
 
@@ -134,7 +134,7 @@ def test_one_line_and_130(
 STARTS = """
 import os, signal, subprocess, sys
 from pathlib import Path
-from singerlake.spark.jvm import java, launch, session
+from singerlake.engine.spark.jvm import java, launch, session
 
 start = subprocess.Popen
 
@@ -258,7 +258,7 @@ def test_where_it_is_ignored_spark_does_not_take_it_either() -> None:
 @pytest.mark.parametrize(
     "before",
     [
-        "from singerlake.transactions import commit; commit.Begun.any = True",
+        "from singerlake.log import commit; commit.Begun.any = True",
         "from singerlake_cli import interrupts; interrupts.note_writes()",
     ],
 )

@@ -11,13 +11,13 @@ import pytest
 from singerlake.errors import ConflictError
 from singerlake.format import names
 from singerlake.lake import Lake
-from singerlake.transactions.lease import ReaderLease
-from singerlake.transactions.locks.holders import break_lock, locks
-from singerlake.transactions.locks.lock import WriterLock
-from singerlake.transactions.log import read_snapshot
+from singerlake.log.lease import ReaderLease
+from singerlake.log.locks.holders import break_lock, locks
+from singerlake.log.locks.lock import WriterLock
+from singerlake.log.log import read_snapshot
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
-from tests.transactions.broken import HASH, TABLE, BrokenStore, ids_in, staged_rows
+from tests.log.broken import HASH, TABLE, BrokenStore, ids_in, staged_rows
 
 ODD = "tap-y.größe/%"
 

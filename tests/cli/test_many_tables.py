@@ -12,7 +12,7 @@ from singerlake import lake as lakes
 from singerlake.engine.work import Work
 from singerlake.errors import RuntimeMissingError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.problems import Report
+from singerlake.ops.verify.problems import Report
 from singerlake.storage.local.store import LocalStore
 from singerlake_cli.main import cli
 from tests.build import commit_rows
@@ -68,7 +68,7 @@ def test_many_are_verified_as_one_after_the_other_is(
     near = run(str(root), *args)
     far = FarStore(root)
     monkeypatch.setattr(lakes, "open_store", lambda *_: far)
-    monkeypatch.setattr("singerlake.ops.verify.SIDE", Work(most, 1_000))
+    monkeypatch.setattr("singerlake.ops.verify.verify.SIDE", Work(most, 1_000))
     seen = run("s3://bucket", *args)
     assert far.most > 4
     assert (seen.exit_code, near.exit_code) == (5, 5)
@@ -93,7 +93,7 @@ def test_spark_verifies_what_is_large_and_what_is_asked_of_it(
     assert run(str(root), *table).exit_code == 0
     assert started == []
     assert run(str(root), *table, "--master", "local[1]").exit_code == 1
-    monkeypatch.setattr("singerlake.ops.engines.SMALL", Work(10, 1_000))
+    monkeypatch.setattr("singerlake.engine.choice.SMALL", Work(10, 1_000))
     for args in (table, ["verify", "--all"]):
         assert "no Java" in run(str(root), *args).stderr
     assert started == [("local[1]", ()), (None, ()), (None, ())]
@@ -105,13 +105,13 @@ def uneven(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     for name, count in (("a", 100), ("b", 1), ("c", 1)):
         rows: list[Any] = [{"id": n} for n in range(count)]
         commit_rows(lake, f"tap.{name}", {"id": {"type": "integer"}}, ["id"], rows)
-    monkeypatch.setattr("singerlake.ops.engines.SMALL", Work(4_000, 1_000))
+    monkeypatch.setattr("singerlake.engine.choice.SMALL", Work(4_000, 1_000))
 
     def larger(table: Table, version: str | None, _: object) -> Report:
         assert table.name.stream == "a"
         return verify_here(table, version)
 
-    monkeypatch.setattr("singerlake.ops.verify._on_spark", larger)
+    monkeypatch.setattr("singerlake.ops.verify.verify._on_spark", larger)
     return lake
 
 
@@ -139,7 +139,7 @@ def test_small_tables_are_told_of_where_java_is_missing(
     def larger(*_: object) -> NoReturn:
         raise RuntimeMissingError("no Java")
 
-    monkeypatch.setattr("singerlake.ops.verify._on_spark", larger)
+    monkeypatch.setattr("singerlake.ops.verify.verify._on_spark", larger)
     result = run(uneven, "verify", "--all")
     assert "no Java" in result.stderr and result.exit_code == 1
     assert [line[:5] for line in result.stdout.splitlines()] == ["tap.b", "tap.c"]

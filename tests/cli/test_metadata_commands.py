@@ -23,9 +23,9 @@ from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.names import TableName
 from singerlake.format.types import RULES
 from singerlake.lake import Lake, Table
+from singerlake.log.commit import commit, draft_entry
+from singerlake.log.snapshot import Snapshot
 from singerlake.storage.local.store import LocalStore
-from singerlake.transactions.commit import commit, draft_entry
-from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli.commands.show import columns
 from singerlake_cli.main import COMMANDS, cli
 from tests.build import commit_rows
@@ -230,8 +230,8 @@ def test_a_message_of_several_lines_has_no_line_of_a_names(
 def test_what_a_new_table_read_is_a_line_of_its_own(
     filled: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from singerlake.spark.jobs.loading import create_table
-    from singerlake.spark.sql.result import Source
+    from singerlake.ops.create import create_table
+    from singerlake.sql.result import Source
 
     source = Source(TableName("t", LIES[0]), None, 3)
     made = create_table.Created(
@@ -457,29 +457,29 @@ def test_metadata_commands_import_nothing_heavy(filled: Lake, args: list[str]) -
 
 UNNEEDED = (
     "singerlake.annotations.changes",
-    "singerlake.changes",
+    "singerlake.ops.change",
     "singerlake.format.column_list",
     "singerlake.format.sql_tokens",
-    "singerlake.maintenance.alter",
-    "singerlake.maintenance.change",
-    "singerlake.maintenance.drop",
-    "singerlake.maintenance.freeze",
-    "singerlake.maintenance.garbage",
-    "singerlake.maintenance.revert",
-    "singerlake.maintenance.scan",
-    "singerlake.maintenance.vacuum",
-    "singerlake.projections.destinations",
-    "singerlake.reading",
-    "singerlake.records",
-    "singerlake.rows_back",
+    "singerlake.overlay.alter",
+    "singerlake.ops.change.plan",
+    "singerlake.ops.drop",
+    "singerlake.ops.freeze",
+    "singerlake.ops.vacuum.garbage",
+    "singerlake.ops.rows_back.revert_plan",
+    "singerlake.log.scan",
+    "singerlake.ops.vacuum.plan",
+    "singerlake.publish.destinations",
+    "singerlake.snapshot",
+    "singerlake.rows",
+    "singerlake.ops.rows_back",
     "singerlake.site",
     "singerlake.spark",
     "singerlake.storage.s3",
-    "singerlake.transactions.commit",
-    "singerlake.transactions.lease",
-    "singerlake.transactions.locks",
-    "singerlake.transactions.staging",
-    "singerlake.transactions.writer",
+    "singerlake.log.commit",
+    "singerlake.log.lease",
+    "singerlake.log.locks",
+    "singerlake.log.staging",
+    "singerlake.log.writer",
 )
 """What plans, writes or locks: a command that only shows what the log says starts without it."""
 

@@ -15,14 +15,14 @@ import pytest
 from singerlake.errors import UsageError
 from singerlake.format.annotations import Publication
 from singerlake.lake import Lake
-from singerlake.projections import registry
-from singerlake.projections.ad_hoc import AdHoc
-from singerlake.projections.declaration import SCHEMA, read
+from singerlake.publish import registry
+from singerlake.publish.ad_hoc import AdHoc
+from singerlake.publish.declaration import SCHEMA, read
 from singerlake_cli.main import cli
 from singerlake_cli.projection_names import complete_projection, complete_published
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
-from tests.projections.standing import publish, stage, sync
+from tests.publish.standing import publish, stage, sync
 
 ORDERS, ITEMS = "tap-shop.orders", "tap-shop.order-items"
 DECLARED = """\

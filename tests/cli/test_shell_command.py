@@ -19,9 +19,9 @@ from pathlib import Path
 import click
 import pytest
 
+from singerlake.engine.spark.jvm import launch
 from singerlake.errors import UsageError
 from singerlake.lake import Lake
-from singerlake.spark.jvm import launch
 from singerlake_cli import interrupts, shared
 from singerlake_cli.main import cli
 from singerlake_cli.shell import editing

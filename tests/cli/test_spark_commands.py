@@ -266,7 +266,7 @@ def test_a_revert_names_what_came_while_java_started(
         commit_rows(shop, "tap-shop.orders", PROPERTIES, ["id"], [{"id": next(ids)}])
 
     ids = iter((98, 99))
-    monkeypatch.setattr("singerlake.ops.engines.SMALL", Work())
+    monkeypatch.setattr("singerlake.engine.choice.SMALL", Work())
     monkeypatch.setattr("singerlake_cli.shared.begin_spark", meanwhile)
     done = run(shop, "revert", "tap-shop.orders", "--to-transaction", "1")
     assert "meanwhile:\nnote: this undoes 1 later transaction: sync 3 (20" in done.stderr

@@ -21,15 +21,15 @@ import pytest
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance import freeze as freezing
-from singerlake.maintenance.problems import Problem, Report
-from singerlake.maintenance.vacuum import Vacuumed
+from singerlake.ops import freeze as freezing
 from singerlake.ops.freeze import Frozen
+from singerlake.ops.vacuum.plan import Vacuumed
+from singerlake.ops.verify.problems import Problem, Report
 from singerlake_cli.main import COMMANDS, cli
 from tests.build import commit_rows
 from tests.cli.call import run
 from tests.cli.terminal import COLUMNS, on_a_terminal
-from tests.maintenance.test_combine import combine
+from tests.ops.vacuum.test_combine import combine
 
 TABLE = "tap-shop.orders"
 FILE = "<a file of rows>"
@@ -90,7 +90,7 @@ def version(number: int, operation: str, transaction: int) -> Any:
 
 def ready_made(columns: list[str], rows: list[tuple[Any, ...]]) -> Any:
     """A query's result whose rows are there already."""
-    from singerlake.spark.sql.result import QueryResult, Source
+    from singerlake.sql.result import QueryResult, Source
 
     class Ready(QueryResult):
         @property
@@ -136,7 +136,7 @@ class Case:
     job: str = ""
 
 
-JOBS = "singerlake.spark.jobs."
+JOBS = "singerlake.ops."
 CASES = {
     "ls": Case(["ls"], [TABLE, OTHER, "1,503", "records", "size", "last sync"]),
     "ls --sizes": Case(["ls", "--sizes"], [TABLE, OTHER, "total", "free now", "free later"]),
@@ -165,7 +165,7 @@ CASES = {
         ["vacuum", "--all"],
         [f"{TABLE}:", "dropped 1 old row version", "combined 1,234 files into 1"],
         lambda: Vacuumed(NAME, 9, 1234, 1, 5_000_000, 1, 300, 1, 40_000, 9, []),
-        "singerlake.ops.vacuum.vacuum",
+        "singerlake.ops.vacuum.vacuum.vacuum",
     ),
     "freeze": Case(
         ["freeze", TABLE, "--label", "x"],
@@ -205,13 +205,13 @@ CASES = {
         ["diff", TABLE, "@1"],
         [*ROW, "changed", "added", "somebody.with.a.long.name@example.org", "1 row added"],
         lambda: differing(),
-        "singerlake.ops.diff.diff",
+        "singerlake.ops.diff.table.diff",
     ),
     "diff --stat": Case(
         ["diff", TABLE, "@1", "--stat"],
         ["1 row added, 1 changed, 0 removed, 1,234 unchanged", "customer_email", "cells changed"],
         lambda: differing(),
-        "singerlake.ops.diff.diff",
+        "singerlake.ops.diff.table.diff",
     ),
     "create-table": Case(
         ["create-table", "views.totals", "--from-query", "select 1"],
@@ -240,19 +240,19 @@ CASES = {
         ["upload", TABLE, FILE],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: uploaded(),
-        "singerlake.ops.upload.upload",
+        "singerlake.ops.upload.upload.upload",
     ),
     "update": Case(
         ["update", TABLE, "--set", "a = 1"],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: changed(),
-        "singerlake.ops.change.change",
+        "singerlake.ops.change.change.change",
     ),
     "delete --dry-run": Case(
         ["delete", TABLE, "--where", "id = 17", "--dry-run"],
         [f"{TABLE}:", "would be 0 rows", "1 not there to be deleted"],
         lambda: changed(dry=True),
-        "singerlake.ops.change.change",
+        "singerlake.ops.change.change.change",
     ),
     "erase": Case(
         ["erase", "--check", TABLE, "--key", "17"],
@@ -262,7 +262,7 @@ CASES = {
         ["verify", TABLE],
         [f"{TABLE}:", "1 block", "1 problem", "note:"],
         problems,
-        "singerlake.ops.verify._here",
+        "singerlake.ops.verify.verify._here",
     ),
 }
 FAILS = {"unlock", "undrop", "erase"}
@@ -282,7 +282,7 @@ NOT_HERE = {
 
 
 def created() -> Any:
-    from singerlake.spark.jobs.loading.create_table import Created
+    from singerlake.ops.create.create_table import Created
 
     sources = ready_made([], []).sources
     return Created(TableName("views", "totals"), 1, 1, 1, HASH, "abcdefg", [], sources)
@@ -290,8 +290,8 @@ def created() -> Any:
 
 def differing() -> Any:
     """What differs, where every column of a row does, and another row is new."""
-    from singerlake.differences.diff import Counts, LocalDiff
-    from singerlake.maintenance.difference import plan
+    from singerlake.log.schema_difference import plan
+    from singerlake.ops.diff.diff import Counts, LocalDiff
 
     class Ready(LocalDiff):
         def __init__(self) -> None:
@@ -316,7 +316,7 @@ def differing() -> Any:
 
 
 def changed(*, dry: bool = False) -> Any:
-    from singerlake.changes.change import Changed
+    from singerlake.ops.change.job import Changed
 
     frozen = FrozenVersion(
         number=2, transaction=9, schema_hash="abcdefg", rows=1, fingerprint=HASH, label=LABEL
@@ -338,14 +338,14 @@ def with_file(args: list[str], folder: Path) -> list[str]:
 
 
 def uploaded() -> Any:
-    from singerlake.maintenance.change import Mode
-    from singerlake.ops.upload import Uploaded
+    from singerlake.ops.change.plan import Mode
+    from singerlake.ops.upload.upload import Uploaded
 
     return Uploaded(NAME, Mode.UPSERT, None, changed())
 
 
 def reverted() -> Any:
-    from singerlake.rows_back.revert import Reverted
+    from singerlake.ops.rows_back.revert import Reverted
 
     return Reverted(3, 8, 1, 2, 1_000_000, "abcdefg", whole=True)
 

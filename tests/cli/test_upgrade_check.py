@@ -8,10 +8,10 @@ import pytest
 
 from singerlake.format.annotations import Publication
 from singerlake.lake import Lake
-from singerlake.maintenance.alter import AlterOptions
-from singerlake.maintenance.drop import drop_table
-from singerlake.maintenance.freeze import FreezePlan, commit_version
-from singerlake.projections import registry
+from singerlake.ops.drop import drop_table
+from singerlake.ops.freeze import FreezePlan, commit_version
+from singerlake.overlay.alter import AlterOptions
+from singerlake.publish import registry
 from tests.build import commit_rows
 from tests.cli import call
 

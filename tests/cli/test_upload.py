@@ -18,15 +18,15 @@ from click.testing import Result
 
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake
-from singerlake.maintenance.alter import alter
-from singerlake.maintenance.overlay_changes import with_constraint
-from singerlake.records.given.csv import guess as csv_guess
-from singerlake.records.given.csv.file import CsvFile
-from singerlake.records.given.csv.guess import Summed
-from singerlake.records.given.csv.ranges import Range
-from singerlake.records.given.csv.reader import CsvReader
-from singerlake.records.given.values.inference import Summary
-from singerlake.records.rows.problems import Problem, Problems
+from singerlake.overlay.alter import alter
+from singerlake.overlay.overlay_changes import with_constraint
+from singerlake.rows.batches.problems import Problem, Problems
+from singerlake.rows.given.csv import guess as csv_guess
+from singerlake.rows.given.csv.file import CsvFile
+from singerlake.rows.given.csv.guess import Summed
+from singerlake.rows.given.csv.ranges import Range
+from singerlake.rows.given.csv.reader import CsvReader
+from singerlake.rows.given.values.inference import Summary
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.rejects import write_rejects
 from tests.build import commit_rows

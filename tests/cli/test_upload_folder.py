@@ -11,8 +11,8 @@ from singerlake.errors import ConflictError
 from singerlake.files import folder_rows
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance import vacuum
-from singerlake.ops.upload_folder import check_no_vacuum
+from singerlake.ops.upload.upload_folder import check_no_vacuum
+from singerlake.ops.vacuum import plan as vacuum
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.cli.test_upload import check_refused, forbid_java

@@ -18,9 +18,11 @@ from singerlake.format import metadata
 from singerlake.format.metadata import Lease
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import vacuum
-from singerlake.maintenance.items import Item
-from singerlake.maintenance.vacuum import (
+from singerlake.log.lease import leases
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops.vacuum import plan as vacuum
+from singerlake.ops.vacuum.items import Item
+from singerlake.ops.vacuum.plan import (
     PARTS,
     Vacuumed,
     VacuumOptions,
@@ -30,16 +32,14 @@ from singerlake.maintenance.vacuum import (
 )
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
-from singerlake.transactions.lease import leases
-from singerlake.transactions.snapshot import Snapshot
 from singerlake_cli import output, shared, vacuum_output
 from singerlake_cli.commands import vacuum as command
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.faults.cases import in_a_fork
 from tests.frozen import vacuum_here, vacuum_on_spark
-from tests.maintenance.plain_table import events, freeze, keys_at, state
-from tests.maintenance.test_combine import combine, contents
+from tests.ops.vacuum.plain_table import events, freeze, keys_at, state
+from tests.ops.vacuum.test_combine import combine, contents
 
 ROW: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": "integer"}}
 NAME = TableName("tap", "s")

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.transactions.commit import current_user
+from singerlake.log.commit import current_user
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 

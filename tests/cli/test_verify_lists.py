@@ -9,7 +9,7 @@ from typing import Any
 from singerlake.format import names
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance.inventory import take_inventory
+from singerlake.log.inventory import take_inventory
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.frozen import verify_here

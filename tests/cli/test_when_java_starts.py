@@ -134,7 +134,7 @@ def test_engine_spark_starts_it_and_engine_local_does_not(
         raise UsageError("Java starts")
 
     monkeypatch.setattr(shared, "begin_spark", start)
-    monkeypatch.setattr("singerlake.ops.engines.SMALL", Work())
+    monkeypatch.setattr("singerlake.engine.choice.SMALL", Work())
     assert run(small, name, *args, "--engine", "local").exit_code == 0
     assert not started
     if name != "vacuum":  # which this process does up to 256 MiB

@@ -17,7 +17,7 @@ KINDS = (LOCAL, "spark", "spark, tasks sent as rows")
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Engine[Any]:
     if request.param == LOCAL:
         return LocalEngine()
-    from singerlake.spark import engine as spark_engine
+    from singerlake.engine.spark import engine as spark_engine
 
     if request.param != "spark":
         monkeypatch.setattr(spark_engine, "CARRIED_BYTES", 0)

@@ -14,12 +14,12 @@ import pytest
 
 from singerlake.engine.base import Engine, task_row
 from singerlake.engine.local import LocalEngine
+from singerlake.engine.spark.engine import SparkEngine
 from singerlake.errors import DamagedError, SingerlakeError
-from singerlake.maintenance.problems import MAX_PROBLEMS, Problem
-from singerlake.records.blocks.block_tasks import SENT, given, sent
-from singerlake.records.rows.steps import Batches
-from singerlake.spark.engine import SparkEngine
-from singerlake.verifying import checking
+from singerlake.ops.verify import checking
+from singerlake.ops.verify.problems import MAX_PROBLEMS, Problem
+from singerlake.rows.batches.steps import Batches
+from singerlake.rows.blocks.block_tasks import SENT, given, sent
 
 TASKS = [b"part %d" % number for number in range(5)]
 NUMBERS = "part int, number long"

@@ -13,8 +13,8 @@ from singerlake.engine import spill
 from singerlake.engine.local import LocalEngine
 from singerlake.engine.ordering import by_columns, in_order
 from singerlake.engine.spill import SpilledParts, SpillFile
-from singerlake.records.blocks.block_tasks import sent
-from singerlake.records.rows.steps import Batches
+from singerlake.rows.batches.steps import Batches
+from singerlake.rows.blocks.block_tasks import sent
 
 NAN = float("nan")
 NUMBERED = pa.schema({"n": pa.int64(), "s": pa.string()})

@@ -21,13 +21,12 @@ from pyspark.sql import SparkSession
 
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
-from singerlake.maintenance.problems import Problem
-from singerlake.maintenance.vacuum import DELETE
-from singerlake.maintenance.verify import check_log
-from singerlake.maintenance.verify_block import check_block
-from singerlake.maintenance.verify_data_files import check_files
-from singerlake.maintenance.verify_index import check_indexes
+from singerlake.ops.vacuum.leftovers import plan_leftovers, remove_leftovers
+from singerlake.ops.vacuum.plan import DELETE
+from singerlake.ops.verify.data_files import check_files
+from singerlake.ops.verify.plan import check_log
+from singerlake.ops.verify.problems import Problem
+from singerlake.ops.verify.whole_table import check_block, check_indexes
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
 from tests import recorder
@@ -182,7 +181,7 @@ class Bench:
             done = self._kill(case) if case.kind.kills else self._strike(case)
             self._check(done=done)
             with (
-                mock.patch("singerlake.transactions.locks.lock.POLL_SECONDS", 0.02),
+                mock.patch("singerlake.log.locks.lock.POLL_SECONDS", 0.02),
                 recorder.acting("the run again"),
             ):
                 self.operation.run(store, self._acknowledged, again=True)

@@ -12,17 +12,17 @@ from typing import Any, ClassVar
 from singerlake.errors import NotFoundError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance import freeze as freezing
-from singerlake.maintenance import freeze_lake
-from singerlake.maintenance.verify_lake import check_lake_log
+from singerlake.log import not_copied
+from singerlake.log.writer import WriteOptions
+from singerlake.ops import freeze as freezing
+from singerlake.ops import freeze_lake_plan as freeze_lake
+from singerlake.ops.verify.lake import check_lake_log
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
-from singerlake.transactions import not_copied
-from singerlake.transactions.writer import WriteOptions
-from tests.copying import world
 from tests.faults import plain
 from tests.faults.operations import STALE_SECONDS, Operation
 from tests.faults.plain import Dump
+from tests.ops.copy import world
 
 
 class Copy(Operation):

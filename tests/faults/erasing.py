@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.lake import Lake
-from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.storage.base import Store
 from tests.build import commit_rows
 from tests.faults import plain
@@ -41,7 +41,7 @@ class EraseRow(Operation):
         lake.store.put_if_absent(f"raw/{TAP}/t/{left}", data)
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.maintenance.erase import EraseOptions
+        from singerlake.ops.erase.plan import EraseOptions
         from singerlake.ops.erase.table import EraseRequest, erase
 
         options = EraseOptions(
@@ -57,7 +57,7 @@ class EraseRow(Operation):
 
     def choice(self) -> EngineChoice:
         """What it runs on."""
-        from singerlake.spark.jvm.session import session
+        from singerlake.engine.spark.jvm.session import session
 
         return EngineChoice.of("spark", start=lambda: session("local[2]"))
 

@@ -10,16 +10,15 @@ from typing import Any, ClassVar
 from unittest import mock
 
 from singerlake import api
+from singerlake.engine.choice import EngineChoice
 from singerlake.files import stored
 from singerlake.files.folder import Folder
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.change import ChangeOptions, Mode
-from singerlake.maintenance.vacuum import DELETE
-from singerlake.ops.engines import EngineChoice
+from singerlake.ops.change.plan import ChangeOptions, Mode
+from singerlake.ops.vacuum.plan import DELETE
 from singerlake.storage.base import Store
 from target_singerlake.batches.files import LocalBatchFile
-from tests.copying import world
 from tests.faults import plain
 from tests.faults.copies import Copy, source_of
 from tests.faults.faulty_store import FaultyStore
@@ -35,6 +34,7 @@ from tests.faults.plain import Dump
 from tests.faults.published import unbound
 from tests.files.photos import FILE, forget
 from tests.frozen import vacuum_here
+from tests.ops.copy import world
 from tests.target.batches import batch, jsonl
 from tests.target.harness import record, run, schema, state
 
@@ -241,8 +241,8 @@ class UploadFolder(Operation):
             self._upload(lake, lake.find(self.table)[0], again=again)
 
     def _upload(self, lake: Lake, into: Table | TableName, *, again: bool) -> None:
-        from singerlake.ops.upload import UploadOptions
-        from singerlake.ops.upload_folder import upload_folder
+        from singerlake.ops.upload.upload import UploadOptions
+        from singerlake.ops.upload.upload_folder import upload_folder
 
         folder = Folder.named(str(self.folder), None)
         assert folder is not None
@@ -252,7 +252,7 @@ class UploadFolder(Operation):
         upload_folder(lake, into, folder, options, self.choice())
 
     def choice(self) -> EngineChoice:
-        from singerlake.spark.jvm.session import session
+        from singerlake.engine.spark.jvm.session import session
 
         return EngineChoice.of(spark=session("local[2]"))
 

@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import DroppedError, NotFoundError, UsageError
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.lake import Lake
-from singerlake.maintenance import freeze as freezing
-from singerlake.maintenance import freeze_lake
-from singerlake.maintenance.alter import AlterOptions
-from singerlake.maintenance.change import ChangeOptions
-from singerlake.maintenance.delete_version import delete_version
-from singerlake.maintenance.drop import drop_table, undrop_table
-from singerlake.maintenance.overlay_changes import with_key
-from singerlake.maintenance.rebuild import rebuild_table
-from singerlake.maintenance.undo import OnConflict
-from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.ops.engines import EngineChoice
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.writer import WriteOptions
+from singerlake.ops import freeze as freezing
+from singerlake.ops import freeze_lake_plan as freeze_lake
+from singerlake.ops.change.plan import ChangeOptions
+from singerlake.ops.delete_version import delete_version
+from singerlake.ops.drop import drop_table, undrop_table
+from singerlake.ops.rebuild import rebuild_table
+from singerlake.ops.rows_back.undo_plan import OnConflict
+from singerlake.ops.vacuum.plan import VacuumOptions
+from singerlake.overlay.alter import AlterOptions
+from singerlake.overlay.overlay_changes import with_key
 from singerlake.storage.base import Store
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.writer import WriteOptions
 from tests.build import commit_rows
 from tests.faults import plain
 from tests.faults.plain import Dump, Row, folded
@@ -182,12 +182,12 @@ class TargetLongLog(Target):
     name = "target, long log"
 
     def prepare(self, lake: Lake) -> None:
-        with mock.patch("singerlake.transactions.head_file.SMALL_BYTES", 0):
+        with mock.patch("singerlake.log.head_file.SMALL_BYTES", 0):
             super().prepare(lake)
         assert lake.store.exists(TableName(TAP, "keyed").head_file)
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        with mock.patch("singerlake.transactions.head_file.SMALL_BYTES", 0):
+        with mock.patch("singerlake.log.head_file.SMALL_BYTES", 0):
             super().run(store, acknowledged, again=again)
 
 
@@ -205,7 +205,7 @@ class Freeze(Operation):
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "x"}, {"id": 3}, gone])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jvm.session import session
+        from singerlake.engine.spark.jvm.session import session
         from tests.frozen import freeze_on_spark as freeze
 
         label = None if again else "first"
@@ -236,7 +236,7 @@ class Revert(Operation):
         commit_rows(lake, self.table, WIDE, self.keys, rows if self.keys else rows[:2])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jvm.session import session
+        from singerlake.engine.spark.jvm.session import session
         from tests.frozen import revert_on_spark as revert
 
         table = Lake(store).find(self.table)[0]
@@ -272,7 +272,7 @@ class Undo(Operation):
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 3, "name": "y"}])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jvm.session import session
+        from singerlake.engine.spark.jvm.session import session
         from tests.frozen import undo_on_spark as undo
 
         undo(
@@ -310,7 +310,7 @@ class Change(Operation):
         change.delete([2])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.ops.table_change import TableChange
+        from singerlake.ops.change.table_change import TableChange
 
         options = ChangeOptions(new_version=True, writing=write_options(again=again))
         table = Lake(store).find(self.table)[0]
@@ -318,7 +318,7 @@ class Change(Operation):
             self.ask(change)
 
     def choice(self) -> EngineChoice:
-        from singerlake.spark.jvm.session import session
+        from singerlake.engine.spark.jvm.session import session
 
         return EngineChoice.of(spark=session("local[2]"))
 
@@ -386,8 +386,8 @@ class Alter(Operation):
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "x"}, *self.state])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.changes.alter import alter
-        from singerlake.spark.jvm.session import session
+        from singerlake.engine.spark.jvm.session import session
+        from singerlake.ops.alter import alter
 
         def by_name(snapshot: Snapshot) -> Overlay:
             return with_key(snapshot, ["name"])
@@ -412,8 +412,8 @@ class CreateTable(Operation):
         commit_rows(lake, f"{TAP}.t", WIDE, ["id"], [{"id": 1, "name": "x"}, {"id": 2}])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.loading.create_table import create
-        from singerlake.spark.jvm.session import session
+        from singerlake.engine.spark.jvm.session import session
+        from singerlake.ops.create.create_table import create
 
         sql = "select id, name from tap_test.t where id < 2"
         options = ChangeOptions(writing=write_options(again=again))
@@ -480,14 +480,14 @@ class Vacuum(Operation):
         lake.store.put_if_absent(f"raw/{TAP}/t/{left}", data)
 
     def _freeze(self, lake: Lake) -> None:
-        from singerlake.spark.jvm.session import session
+        from singerlake.engine.spark.jvm.session import session
         from tests.frozen import freeze_on_spark as freeze
 
         freeze(session("local[2]"), lake.find(self.table)[0])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.maintenance.vacuum import PARTS
-        from singerlake.spark.jvm.session import session
+        from singerlake.engine.spark.jvm.session import session
+        from singerlake.ops.vacuum.plan import PARTS
         from tests.frozen import vacuum_on_spark
 
         options = vacuum_options(PARTS, again=again)
@@ -619,7 +619,7 @@ class VacuumDropped(Undrop):
     name = "vacuum, dropped"
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.maintenance.vacuum import DELETE
+        from singerlake.ops.vacuum.plan import DELETE
         from tests.frozen import vacuum_here
 
         options = vacuum_options((DELETE,), again=again)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.projections.projection import Format, OrderKey, Projection, Target
+from singerlake.publish.projection import Format, OrderKey, Projection, Target
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
@@ -23,7 +23,7 @@ from tests.faults.faulty_store import FaultyStore, Kind
 from tests.faults.operations import TAP, WIDE, Operation
 from tests.faults.plain import Dump, Row
 
-OPENING = "singerlake.projections.destinations.opening.open_store"
+OPENING = "singerlake.publish.destinations.opening.open_store"
 
 
 class Beside(FaultyStore):
@@ -70,7 +70,7 @@ def opened_beside(store: Store) -> Iterator[None]:
     from deltalake import DeltaTable
     from deltalake.table import TableAlterer
 
-    from singerlake.projections.destinations.delta import destination as delta
+    from singerlake.publish.destinations.delta import destination as delta
 
     with (
         mock.patch(OPENING, lambda uri, _: Beside(LocalStore(Path(uri)), store)),
@@ -120,7 +120,7 @@ class Publish(Operation):
         gone = {"id": 2, "_sdc_deleted_at": "2026-01-02T03:04:05Z"}
         commit_rows(lake, self.table, WIDE, ["id"], [*self.after, gone])
         if self.versions:
-            from singerlake.spark.jvm.session import session
+            from singerlake.engine.spark.jvm.session import session
             from tests.frozen import freeze_on_spark as freeze
 
             freeze(session("local[2]"), lake.find(self.table)[0])
@@ -145,8 +145,8 @@ class Publish(Operation):
         )
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.spark.jobs.publishing.publish import publish
-        from singerlake.spark.jvm.session import session
+        from singerlake.engine.spark.jvm.session import session
+        from singerlake.ops.publish.publish import publish
 
         with opened_beside(store):
             (outcome,) = publish(session("local[2]"), Lake(store), [self.projection()])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from singerlake.ops.engines import LOCAL, EngineChoice
+from singerlake.engine.choice import LOCAL, EngineChoice
 from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import Kind
 from tests.faults.files import UploadFolder

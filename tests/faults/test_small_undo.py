@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.maintenance.undo import OnConflict
+from singerlake.ops.rows_back.undo_plan import OnConflict
 from singerlake.ops.undo import UndoOptions, undo
 from singerlake.storage.base import Store
 from tests.faults.cases import Bench, Folder, fast_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.maintenance.vacuum import PARTS
+from singerlake.ops.vacuum.plan import PARTS
 from singerlake.storage.base import Store
 from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import (

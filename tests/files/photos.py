@@ -9,12 +9,12 @@ from typing import Any
 from singerlake.format import content, file_paths
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import vacuum
-from singerlake.maintenance.drop_history import plan_drop_history
-from singerlake.maintenance.vacuum import DELETE, VacuumOptions
+from singerlake.log import file_lists
+from singerlake.ops.vacuum import plan as vacuum
+from singerlake.ops.vacuum.drop_history import plan_drop_history
+from singerlake.ops.vacuum.plan import DELETE, VacuumOptions
 from singerlake.storage.base import Store
-from singerlake.transactions import file_lists
-from tests.maintenance.plain_table import cutoff_at, drop
+from tests.ops.vacuum.plain_table import cutoff_at, drop
 from tests.target.harness import TAP, record, run, schema
 
 FILE = {"type": ["object", "null"], "format": "singer.file"}

@@ -13,7 +13,7 @@ from singerlake.errors import DamagedError, UsageError
 from singerlake.files import content_column
 from singerlake.files.content_column import ContentColumn
 from singerlake.format.content import Place
-from singerlake.transactions import file_lists
+from singerlake.log import file_lists
 from tests.files.photos import NAME, sync, table_of
 from tests.target.harness import records_of
 

@@ -16,19 +16,19 @@ from singerlake.format import block as format_block
 from singerlake.format import file_paths, messages
 from singerlake.format.log import Entry, Operation
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.alter import AlterOptions
-from singerlake.maintenance.drop import drop_table
-from singerlake.maintenance.rebuild import rebuild_table
-from singerlake.maintenance.verify import check_log
-from singerlake.maintenance.verify_block import check_block
-from singerlake.maintenance.verify_files import check_file, check_lists
+from singerlake.log.commit import commit, draft_entry
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.staging import StagedTable, replace_block
+from singerlake.ops.drop import drop_table
+from singerlake.ops.rebuild import rebuild_table
+from singerlake.ops.verify.files import check_file, check_lists
+from singerlake.ops.verify.plan import check_log
+from singerlake.ops.verify.whole_table import check_block
+from singerlake.overlay.alter import AlterOptions
 from singerlake.storage.local.store import LocalStore
-from singerlake.transactions.commit import commit, draft_entry
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.staging import StagedTable, replace_block
-from tests.copying.world import QUICK, copy
 from tests.files.photos import NAME, clean, forget, listed, lists, stored, sync, table_of
-from tests.maintenance.plain_table import freeze
+from tests.ops.copy.world import QUICK, copy
+from tests.ops.vacuum.plain_table import freeze
 
 SYNC = replace(QUICK, sync=True)
 VERIFY = replace(QUICK, verify=True)
@@ -115,8 +115,8 @@ def test_a_copy_of_a_version_has_its_files(table: Table, tmp_path: Path) -> None
     copy(table.store, backup, f"{NAME}")
     assert len(stored(backup)) == 3
     other = LocalStore(tmp_path / "other")
-    from singerlake.copying.lakes import copy_tables
-    from singerlake.copying.transfers import Meter
+    from singerlake.ops.copy.run import copy_tables
+    from singerlake.ops.copy.transfers import Meter
 
     list(copy_tables(table.store, other, {NAME: ("1",)}, QUICK, Meter()))
     assert stored(other) == first

@@ -18,10 +18,10 @@ from singerlake.files.folder import Folder
 from singerlake.files.folder_rows import SCHEMA, FolderRows
 from singerlake.files.stored import of_value, targets
 from singerlake.format import content, file_paths
+from singerlake.log.snapshot import Snapshot
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.local.together import LocalTogether
-from singerlake.transactions.snapshot import Snapshot
 from tests.files.photos import NAME, listed, stored, sync, table_of
 from tests.files.test_files_on_s3 import folder as bucket
 from tests.storage.conftest import no_aws_settings, s3_port

@@ -23,18 +23,18 @@ from singerlake.format.content import place_in
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import vacuum
-from singerlake.maintenance.alter import AlterOptions
-from singerlake.maintenance.drop import drop_table, undrop_table
+from singerlake.log.lease import ReaderLease
+from singerlake.log.staging import StagedTable
+from singerlake.log.writer import TableWriter, WriteOptions
+from singerlake.ops.drop import drop_table, undrop_table
+from singerlake.ops.vacuum import plan as vacuum
+from singerlake.overlay.alter import AlterOptions
 from singerlake.storage.local.store import LocalStore
-from singerlake.transactions.lease import ReaderLease
-from singerlake.transactions.staging import StagedTable
-from singerlake.transactions.writer import TableWriter, WriteOptions
 from tests.build import EXTRACTED, record_line, schema_line
 from tests.faults import plain
 from tests.faults.cases import fast_folder
 from tests.files.photos import AT_ONCE, NAME, PHOTOS, clean, finish, forget, listed, lists, stored
-from tests.maintenance.plain_table import freeze
+from tests.ops.vacuum.plain_table import freeze
 
 SCHEMA = SchemaEntry({"type": "object", "properties": PHOTOS}, ["id"])
 HASH = schema_hash(SCHEMA.schema, ["id"])

@@ -15,9 +15,9 @@ import pytest
 from singerlake.errors import InputError, UsageError
 from singerlake.files.sources import Sources
 from singerlake.format import file_paths
+from singerlake.log import staging
 from singerlake.storage.base import Listed
 from singerlake.storage.local.store import LocalStore
-from singerlake.transactions import staging
 from tests.files.photos import (
     FILE,
     listed,

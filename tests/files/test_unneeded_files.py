@@ -16,13 +16,13 @@ from singerlake.format import block as format_block
 from singerlake.format import file_paths
 from singerlake.format.log import Entry, Operation
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import vacuum
-from singerlake.maintenance.alter import AlterOptions
-from singerlake.maintenance.drop import drop_table, undrop_table
-from singerlake.transactions import log
-from singerlake.transactions.commit import commit, draft_entry
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.staging import StagedTable, replace_block
+from singerlake.log import log
+from singerlake.log.commit import commit, draft_entry
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.staging import StagedTable, replace_block
+from singerlake.ops.drop import drop_table, undrop_table
+from singerlake.ops.vacuum import plan as vacuum
+from singerlake.overlay.alter import AlterOptions
 from tests.files.photos import (
     AT_ONCE,
     NAME,
@@ -35,7 +35,7 @@ from tests.files.photos import (
     sync,
     table_of,
 )
-from tests.maintenance.plain_table import freeze
+from tests.ops.vacuum.plain_table import freeze
 
 
 @pytest.fixture

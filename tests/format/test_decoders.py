@@ -22,17 +22,17 @@ PACKAGES = ("singerlake", "singerlake_cli", "tap_singerlake", "target_singerlake
 # thread decodes by the same types. Threads that verify blocks may build them side by side, for each
 # defines classes of its own; what these share is built at import.
 OF_A_SCHEMA = {
-    ("singerlake/records/validation/typed.py", "record_decoder"),
-    ("singerlake/records/validation/typed.py", "key_decoder"),
+    ("singerlake/rows/validation/typed.py", "record_decoder"),
+    ("singerlake/rows/validation/typed.py", "key_decoder"),
     ("target_singerlake/prover.py", "decoders"),
     ("target_singerlake/validation.py", "untimed"),
     ("target_singerlake/values.py", "proof"),
     ("target_singerlake/values.py", "proves"),
     ("target_singerlake/values.py", "fitting_decoder"),
-    ("singerlake/records/blocks/bounded_keys.py", "decoder_of"),
-    ("singerlake/records/blocks/exact_numbers.py", "_decoder_of"),
-    ("singerlake/records/blocks/type_prover.py", "_decoder_of"),
-    ("singerlake/records/lines/members.py", "_quick"),
+    ("singerlake/rows/blocks/bounded_keys.py", "decoder_of"),
+    ("singerlake/rows/blocks/fast_decoding.py", "_decoder_of"),
+    ("singerlake/rows/blocks/type_prover.py", "_decoder_of"),
+    ("singerlake/rows/lines/members.py", "_quick"),
 }
 
 AT_IMPORT = {("singerlake/format/sealed.py", "__init__")}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from singerlake.format import block, key_bounds
 from singerlake.format.key_bounds import Bounds
-from singerlake.records.blocks import bounded_keys
+from singerlake.rows.blocks import bounded_keys
 from tests.build import activate_line, record_line, schema_line
 
 LINES = b'{"type":"SCHEMA"}\n{"type":"RECORD"}\n'

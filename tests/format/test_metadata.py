@@ -26,9 +26,9 @@ from singerlake.format.metadata import (
     decode,
 )
 from singerlake.format.names import TableName
-from singerlake.transactions.checkpoint import from_manifest, to_manifest
-from singerlake.transactions.folding import fold
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.checkpoint import from_manifest, to_manifest
+from singerlake.log.folding import fold
+from singerlake.log.snapshot import Snapshot
 from tests.build import linked, resealed
 
 TABLE = TableName("tap-x", "a")

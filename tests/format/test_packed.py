@@ -16,15 +16,15 @@ from singerlake.format.metadata import Manifest, TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.packed import Packed, PackedSequence
 from singerlake.format.sealed import seal
-from singerlake.storage.local.store import LocalStore
-from singerlake.transactions.checkpoint import (
+from singerlake.log.checkpoint import (
     differing,
     from_manifest,
     to_manifest,
     write_checkpoint,
 )
-from singerlake.transactions.folding import fold
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.folding import fold
+from singerlake.log.snapshot import Snapshot
+from singerlake.storage.local.store import LocalStore
 
 TABLE = TableName("tap", "s")
 COUNT = 200

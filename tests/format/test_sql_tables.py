@@ -1,4 +1,4 @@
-"""Tables that a query reads, found without Spark; with Spark's parser in tests/spark."""
+"""Tables that a query reads, found without Spark; with Spark's parser in tests/histories."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ from singerlake.format import block as format_block
 from singerlake.format import log, metadata
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.log.checkpoint import from_manifest, to_manifest
+from singerlake.log.folding import fold
+from singerlake.log.snapshot import Snapshot
 from singerlake.storage.local.store import LocalStore
-from singerlake.transactions.checkpoint import from_manifest, to_manifest
-from singerlake.transactions.folding import fold
-from singerlake.transactions.snapshot import Snapshot
 from target_singerlake.errors import InvalidLineError
 from target_singerlake.reader import ChunkReader
 from tests.build import commit_rows, resealed

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
-from singerlake.maintenance.vacuum import VacuumOptions
+from singerlake.ops.vacuum.leftovers import plan_leftovers, remove_leftovers
+from singerlake.ops.vacuum.plan import VacuumOptions
 from singerlake.storage.local.store import LocalStore
 from singerlake_cli.main import cli
 from tests.build import commit_rows

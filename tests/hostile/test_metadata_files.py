@@ -15,9 +15,9 @@ from singerlake.format import block as format_block
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance.verify import check_log
-from singerlake.transactions.staging import StagedTable
-from singerlake.transactions.writer import WriteOptions
+from singerlake.log.staging import StagedTable
+from singerlake.log.writer import WriteOptions
+from singerlake.ops.verify.plan import check_log
 from singerlake_cli.main import cli
 from tests.build import EXTRACTED, commit_rows, record_line, resealed, schema_line
 from tests.tap.run import run as run_tap

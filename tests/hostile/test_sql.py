@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from singerlake.errors import InvalidQueryError, NotFoundError
 from singerlake.lake import Lake
-from singerlake.spark.jobs.queries.query import query
+from singerlake.sql.queries.query import query
 from tests.build import commit_rows
 
 SECRET = "canary-4711"

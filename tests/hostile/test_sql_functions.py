@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from singerlake.errors import InvalidQueryError, SingerlakeError
 from singerlake.lake import Lake
-from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.sql import functions as sql_functions
-from singerlake.spark.sql import plan as sql_plan
+from singerlake.sql import functions as sql_functions
+from singerlake.sql import plan as sql_plan
+from singerlake.sql.queries.query import query
 from tests.build import commit_rows
 
 SECRET = "canary-4712"
@@ -84,7 +84,7 @@ def test_every_function_of_spark_was_looked_at(spark: SparkSession) -> None:
     every |= {row[0] for row in own.sql("show functions").collect()}
     known = sql_functions.ALLOWED | sql_functions.TABLE_FUNCTIONS | set(sql_functions.REFUSED)
     assert every - known == set(), (
-        "look at each of these, and name it in singerlake/spark/sql/functions.py"
+        "look at each of these, and name it in singerlake/sql/functions.py"
     )
     assert tables - sql_functions.TABLE_FUNCTIONS - set(sql_functions.REFUSED) == set()
     assert not sql_functions.ALLOWED & set(sql_functions.REFUSED)

@@ -10,13 +10,13 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.errors import InvalidQueryError, SingerlakeError
 from singerlake.lake import Lake
-from singerlake.records.columns.weights import GLIMPSE_CHARACTERS
-from singerlake.spark.jobs.queries.query import query
-from singerlake.spark.jvm.failures import plain_errors
-from singerlake.spark.sql import row_weight
-from singerlake.spark.sql.result import plain_rows
+from singerlake.rows.columns.weights import GLIMPSE_CHARACTERS
+from singerlake.sql import row_weight
+from singerlake.sql.queries.query import query
+from singerlake.sql.result import plain_rows
 from tests.build import commit_rows
 
 OVERWEIGHT = [

@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from singerlake.lake import Lake
-from singerlake.maintenance import freeze as plans
+from singerlake.ops import freeze as plans
 from singerlake.safe_text import visible
 from singerlake_cli import output, results
 from singerlake_cli.main import cli

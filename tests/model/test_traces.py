@@ -12,18 +12,18 @@ import pytest
 from model.traces import Step, Verdict, steps, verdicts
 from singerlake.errors import ConflictError, SingerlakeError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import vacuum
-from singerlake.maintenance.alter import AlterOptions
-from singerlake.maintenance.combine import commit_combine, write_group
-from singerlake.maintenance.drop import drop_table, undrop_table
-from singerlake.maintenance.drop_history import plan_drop_history
-from singerlake.maintenance.vacuum import COMBINE, DELETE, VacuumOptions, plan_vacuum
+from singerlake.log.lease import ReaderLease
+from singerlake.log.log import read_snapshot
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.writer import TableWriter
+from singerlake.ops.drop import drop_table, undrop_table
+from singerlake.ops.vacuum import plan as vacuum
+from singerlake.ops.vacuum.combine import commit_combine, write_group
+from singerlake.ops.vacuum.drop_history import plan_drop_history
+from singerlake.ops.vacuum.plan import COMBINE, DELETE, VacuumOptions, plan_vacuum
+from singerlake.overlay.alter import AlterOptions
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
-from singerlake.transactions.lease import ReaderLease
-from singerlake.transactions.log import read_snapshot
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.writer import TableWriter
 from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import (
     INTERRUPT,
@@ -38,9 +38,9 @@ from tests.faults.faulty_store import (
 from tests.faults.operations import OPERATIONS
 from tests.files.photos import NAME, clean, forget, listed, sync
 from tests.files.test_history_of_files import Held
-from tests.maintenance.plain_table import drop, freeze
+from tests.log.broken import TABLE, BrokenStore, staged_rows
+from tests.ops.vacuum.plain_table import drop, freeze
 from tests.recorder import acting, recording
-from tests.transactions.broken import TABLE, BrokenStore, staged_rows
 
 AT_ONCE = VacuumOptions(
     retain_seconds=0,

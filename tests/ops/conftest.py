@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from singerlake.ops.engines import LOCAL, SPARK, EngineChoice
+from singerlake.engine.choice import LOCAL, SPARK, EngineChoice
 
 
 @pytest.fixture(params=[LOCAL, SPARK])

@@ -12,20 +12,20 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.format.log import Entry
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.vacuum import COMBINE, DELETE, PARTS, VacuumOptions
-from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan
 from singerlake.ops.revert import RevertOptions, revert
-from singerlake.ops.vacuum import vacuum
-from singerlake.ops.verify import upgrade, verify
-from singerlake.records.blocks import block_tasks
+from singerlake.ops.vacuum.plan import COMBINE, DELETE, PARTS, VacuumOptions
+from singerlake.ops.vacuum.vacuum import vacuum
+from singerlake.ops.verify.verify import upgrade, verify
+from singerlake.rows.blocks import block_tasks
 from singerlake.snapshot import building
 from tests.build import commit_rows
-from tests.rows_back import histories
-from tests.rows_back.histories import NAME
+from tests.ops.rows_back import histories
+from tests.ops.rows_back.histories import NAME
 
 pytestmark = pytest.mark.usefixtures("each_operation")
 CHANGES_BY_RUN = {"commit", "time", "writer", "previous", "hash", "stands_for"}

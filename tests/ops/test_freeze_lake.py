@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.ops.freeze import freeze
 from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan
 from tests.build import commit_rows

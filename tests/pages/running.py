@@ -25,7 +25,7 @@ HELD_ELSEWHERE = {
 NOT_RUN = {
     "cluster.md": "it needs a cluster",
     "orchestrators.md": "tests/orchestrators runs its examples",
-    "readers.md": "tests/projections/test_readers.py runs it",
+    "readers.md": "tests/publish/test_readers.py runs it",
     "stores.md": "it needs buckets of Google and Azure",
     "undoing.md": "its table is a reader's own; undo-a-bad-sync.md runs the commands",
 }

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from singer_sdk.plugin_base import JSONSchemaValidator
 
-from singerlake.plugins.plain_settings import filled
-from singerlake.plugins.plugin import LakePlugin
+from singerlake.plugins.plugin import LakePlugin, filled
 from tap_singerlake.tap import TapSingerlake
 from target_singerlake.target import TargetSingerlake
 

@@ -14,18 +14,18 @@ from pyspark.sql import SparkSession
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import overlay_changes as says
-from singerlake.maintenance.alter import AlterOptions, OverlayChange, alter
-from singerlake.maintenance.change import ChangeOptions, Mode
-from singerlake.maintenance.drop import drop_table, undrop_table
-from singerlake.maintenance.erase import EraseOptions
+from singerlake.ops.change.plan import ChangeOptions, Mode
+from singerlake.ops.drop import drop_table, undrop_table
+from singerlake.ops.erase.plan import EraseOptions
+from singerlake.overlay import overlay_changes as says
+from singerlake.overlay.alter import AlterOptions, OverlayChange, alter
 from tests.erasing import erase
 from tests.frozen import on
 from tests.frozen import revert_on_spark as revert
+from tests.histories import here
+from tests.ops.change.row_sets import change, row_set
 from tests.postgres.cluster import Cluster
 from tests.postgres.plugins import load
-from tests.spark import here
-from tests.spark.row_sets import change, row_set
 from tests.tap.run import run as replay
 from tests.target import harness
 

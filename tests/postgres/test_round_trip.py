@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from singerlake.format.log import FrozenVersion
-from singerlake.rows_back.revert import Reverted
+from singerlake.ops.rows_back.revert import Reverted
 from target_singerlake.errors import InvalidRecordError
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert

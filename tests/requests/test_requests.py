@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.log import head_file
 from singerlake.storage.s3 import uploads
-from singerlake.transactions import head_file
-from tests.maintenance.plain_table import freeze
+from tests.ops.vacuum.plain_table import freeze
 from tests.requests.budget import BUDGETS, hold
 from tests.requests.page import PAGE, reasons
 from tests.requests.world import TAP, World
@@ -177,5 +177,5 @@ def test_neighbours_beyond_a_piece_come_by_more_requests(
     world.fill(blocks=6)
     blocks = world.direct.table(world.table_name()).snapshot().blocks
     longest = max(block.length for block in blocks)
-    monkeypatch.setattr("singerlake.transactions.blocks.RUN_BYTES", 2 * longest)
+    monkeypatch.setattr("singerlake.log.blocks.RUN_BYTES", 2 * longest)
     hold("tap", world.count(lambda: world.tap(tap_id=TAP)), n=1, k=3)

@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.engine.work import Work
 from singerlake.snapshot import building
-from singerlake.spark.state import requested_rows
+from singerlake.sql.state import requested_rows
 from tests.requests.budget import hold
 from tests.requests.world import TAP, World
 

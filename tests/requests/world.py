@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.log import checkpoint
 from singerlake.storage.s3.store import S3Store
-from singerlake.transactions import checkpoint
 from singerlake_cli.main import cli
 from tests import build
 from tests.requests.tally import Tally

@@ -18,8 +18,8 @@ from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.names import TableName
 from singerlake.format.types import RULES
 from singerlake.lake import Lake
-from singerlake.transactions.commit import commit, draft_entry
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.commit import commit, draft_entry
+from singerlake.log.snapshot import Snapshot
 from tests.build import commit_rows, retype
 
 NOW = datetime(2026, 11, 20, 20, 0, tzinfo=timezone.utc)

@@ -32,7 +32,7 @@ from singerlake.site.render import Rendered, Renderer
 from singerlake_cli.main import cli
 from tests.build import commit_rows
 from tests.files.photos import sync, table_of
-from tests.maintenance.plain_table import freeze
+from tests.ops.vacuum.plain_table import freeze
 from tests.site.example import NOW, Example, fill
 from tests.target.harness import TAP
 

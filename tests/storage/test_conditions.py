@@ -15,18 +15,18 @@ from singerlake.errors import StoreError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import LakeFile
 from singerlake.lake import Lake
+from singerlake.log import capabilities, lake_file
+from singerlake.log.locks.lock import WriterLock
+from singerlake.log.writer import TableWriter
 from singerlake.storage.base import Capabilities, KeyMissingError, Store
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.probe import ignored_conditions
 from singerlake.storage.s3.store import S3Store
-from singerlake.transactions import capabilities, lake_file
-from singerlake.transactions.locks.lock import WriterLock
-from singerlake.transactions.writer import TableWriter
+from tests.log.broken import TABLE, BrokenStore, staged_rows
+from tests.log.non_conditional import NonConditionalStore
 from tests.storage.conftest import in_bucket, options
 from tests.storage.contract import in_parallel
 from tests.storage.relay import Fault, Relay, answer
-from tests.transactions.broken import TABLE, BrokenStore, staged_rows
-from tests.transactions.non_conditional import NonConditionalStore
 
 
 def lake_file_of(store: Store) -> LakeFile:

@@ -15,7 +15,7 @@ import pytest
 from singerlake.errors import OutcomeUnknownError, SingerlakeError, StoreError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance.ages import check_store
+from singerlake.ops.vacuum.ages import check_store
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
 from singerlake.storage.opening import open_store
 from singerlake.storage.options import from_settings

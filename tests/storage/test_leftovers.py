@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from singerlake.errors import UsageError
-from singerlake.maintenance.leftovers import plan_leftovers, remove_leftovers
-from singerlake.maintenance.vacuum import VacuumOptions
+from singerlake.ops.vacuum.leftovers import plan_leftovers, remove_leftovers
+from singerlake.ops.vacuum.plan import VacuumOptions
 from singerlake.storage.local import liveness
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.unfinished import Leftover

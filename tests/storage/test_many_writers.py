@@ -11,8 +11,8 @@ import pytest
 from singerlake.format import names
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance.verify import check_log
-from singerlake.maintenance.verify_data_files import check_files
+from singerlake.ops.verify.data_files import check_files
+from singerlake.ops.verify.plan import check_log
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
 from tests.storage.conftest import in_bucket

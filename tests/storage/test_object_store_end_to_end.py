@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from singerlake.errors import ConflictError, UsageError
-from singerlake.projections.destinations.delta.reaching import storage_options
-from singerlake.projections.projection import Format
-from singerlake.projections.published import Commit
+from singerlake.publish.destinations.delta.destination import storage_options
+from singerlake.publish.projection import Format
+from singerlake.publish.published import Commit
 from singerlake.storage.object_store.store import ObjectStore
 from singerlake.storage.options import StoreOptions
 from singerlake_cli.main import cli
-from tests.projections.table_place import FIRST, SECOND, Place, position, publish, rows, write
+from tests.publish.table_place import FIRST, SECOND, Place, position, publish, rows, write
 from tests.storage import azurite
 from tests.storage.plugins import start
 from tests.storage.services import CONTAINER, TOKEN, Service, no_settings

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from singerlake.errors import StoreError
-from singerlake.maintenance.leftovers import plan_leftovers
-from singerlake.maintenance.vacuum import VacuumOptions
+from singerlake.ops.vacuum.leftovers import plan_leftovers
+from singerlake.ops.vacuum.plan import VacuumOptions
 from singerlake.storage.base import KeyExistsError, Staged, Store
 from singerlake.storage.s3 import store as s3
 from singerlake.storage.s3 import uploads

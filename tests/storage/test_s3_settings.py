@@ -41,7 +41,7 @@ from singerlake.storage.options import (
 )
 from singerlake.storage.s3.connection import connect, resolved
 from singerlake.storage.s3.store import S3Store
-from tests.copying.world import copy, problems, write
+from tests.ops.copy.world import copy, problems, write
 from tests.storage.conftest import BUCKET, options, staged_file
 from tests.storage.relay import Relay, answer
 

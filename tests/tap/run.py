@@ -15,7 +15,7 @@ from typing import Any
 from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.transactions.commit import commit, draft_entry
+from singerlake.log.commit import commit, draft_entry
 from tap_singerlake.tap import TapSingerlake
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ import pytest
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import drop_history
+from singerlake.ops.vacuum import drop_history
 from tests.build import commit_rows
-from tests.maintenance.plain_table import (
+from tests.ops.vacuum.plain_table import (
     DELETED,
     Event,
     cutoff_at,
@@ -20,7 +20,7 @@ from tests.maintenance.plain_table import (
     freeze,
     state,
 )
-from tests.maintenance.test_combine import combine
+from tests.ops.vacuum.test_combine import combine
 from tests.tap.run import Run, catalog_of, run, select
 
 NAME = TableName("tap", "s")

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.lake import Lake
-from singerlake.maintenance import overlay_changes as says
-from singerlake.maintenance.alter import AlterOptions, OverlayChange, alter
-from singerlake.maintenance.drop import drop_table, undrop_table
+from singerlake.ops.drop import drop_table, undrop_table
+from singerlake.overlay import overlay_changes as says
+from singerlake.overlay.alter import AlterOptions, OverlayChange, alter
 from tests.build import commit_rows
 from tests.faults import plain
 from tests.tap.run import catalog_of, freeze, run

@@ -13,13 +13,13 @@ from singerlake.errors import DamagedError
 from singerlake.format import erased_keys, times
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import overlay_changes as says
-from singerlake.maintenance import vacuum
-from singerlake.maintenance.alter import AlterOptions, alter
-from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.transactions import notices
+from singerlake.log import notices
+from singerlake.ops.vacuum import plan as vacuum
+from singerlake.ops.vacuum.plan import VacuumOptions
+from singerlake.overlay import overlay_changes as says
+from singerlake.overlay.alter import AlterOptions, alter
 from tests.cli import call
-from tests.erasure import by_hand
+from tests.ops.erase import by_hand
 from tests.tap.run import Run
 from tests.tap.run import run as run_tap
 

@@ -11,11 +11,11 @@ import pytest
 
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import overlay_changes as says
-from singerlake.maintenance.alter import OverlayChange, alter
+from singerlake.overlay import overlay_changes as says
+from singerlake.overlay.alter import OverlayChange, alter
 from tests.build import commit_rows
 from tests.cli.call import run as call
-from tests.maintenance.test_overlay_changes import rows
+from tests.overlay.test_overlay_changes import rows
 from tests.tap.run import Run, run
 from tests.target.harness import TAP
 from tests.target.harness import run as load

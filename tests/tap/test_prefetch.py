@@ -14,9 +14,9 @@ from singerlake.format import block as format_block
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.lake import Table
+from singerlake.log import blocks as block_reading
+from singerlake.log.blocks import runs
 from singerlake.storage.local.store import LocalStore
-from singerlake.transactions import blocks as block_reading
-from singerlake.transactions.blocks import runs
 from tap_singerlake import prefetch
 from tap_singerlake.prefetch import inflate_ahead
 

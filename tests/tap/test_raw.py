@@ -15,7 +15,7 @@ from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
-from singerlake.transactions.staging import StagedTable
+from singerlake.log.staging import StagedTable
 from tap_singerlake.tap import TapSingerlake
 from tests.build import commit_rows, record_line, schema_line
 from tests.tap.run import Run, config_of, freeze, run

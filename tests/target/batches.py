@@ -15,8 +15,8 @@ from pyarrow import feather
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.records.columns.canonical_text import row_texts
-from singerlake.records.state.shape import shape_of
+from singerlake.rows.columns.canonical_text import row_texts
+from singerlake.rows.state.shape import shape_of
 from singerlake.snapshot import from_blocks as blocks_read
 from tests.target.harness import TAP
 

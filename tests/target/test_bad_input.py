@@ -25,8 +25,8 @@ from singer_sdk.singerlib.exceptions import InvalidInputLine
 from singerlake.errors import InputError, InvalidNameError, UsageError
 from singerlake.format.types import Columns, columns_of
 from singerlake.lake import Lake, Table
-from singerlake.records.blocks import decoding
-from singerlake.records.rows.row_columns import alias
+from singerlake.rows.batches.row_columns import alias
+from singerlake.rows.blocks import decoding
 from target_singerlake import messages
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError

@@ -15,21 +15,22 @@ from singerlake.format.erased_keys import KeyHashes
 from singerlake.format.log import Operation
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import blocking, vacuum
-from singerlake.maintenance import overlay_changes as says
-from singerlake.maintenance.alter import AlterOptions, alter
-from singerlake.maintenance.drop import drop_table
-from singerlake.maintenance.rebuild import rebuild_table
-from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.maintenance.verify_erasures import check_erasures
-from singerlake.records.state.blocked_keys import BlockedRows
-from singerlake.transactions import blocked
-from singerlake.transactions.commit import commit, draft_entry
-from singerlake.transactions.log import read_checkpoint
-from singerlake.transactions.staging import StagedTable
+from singerlake.log import blocked
+from singerlake.log.commit import commit, draft_entry
+from singerlake.log.log import read_checkpoint
+from singerlake.log.staging import StagedTable
+from singerlake.ops import suppression as blocking
+from singerlake.ops.drop import drop_table
+from singerlake.ops.rebuild import rebuild_table
+from singerlake.ops.vacuum import plan as vacuum
+from singerlake.ops.vacuum.plan import VacuumOptions
+from singerlake.ops.verify.plan import check_erasures
+from singerlake.overlay import overlay_changes as says
+from singerlake.overlay.alter import AlterOptions, alter
+from singerlake.rows.state.blocked_keys import BlockedRows
 from tests.cli import call
-from tests.erasure import by_hand
-from tests.maintenance.plain_table import events
+from tests.ops.erase import by_hand
+from tests.ops.vacuum.plain_table import events
 from tests.target import harness
 
 NAME = TableName("tap", "t")

@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.errors import InputError
 from singerlake.format.log import SchemaEntry
-from singerlake.maintenance.contract import schema_changes
+from singerlake.ops.diff.contract import schema_changes
 from tests.target.harness import activate, record, records_of, run, schema, state, tables
 
 INT, TEXT = {"type": "integer"}, {"type": "string"}

@@ -12,7 +12,7 @@ import pytest
 
 from singerlake.lake import Lake
 from singerlake.snapshot import from_blocks as blocks_read
-from target_singerlake import deletions
+from target_singerlake import run as deletions
 from target_singerlake.errors import InvalidRecordError
 from target_singerlake.values import ValueCheck
 from tests.target.batches import batch, jsonl
@@ -138,5 +138,7 @@ def test_mark_of_another_type_deletes_nothing_and_is_told(
 
 def test_deletions_are_counted_whatever_the_spelling() -> None:
     texts = [record("s", {"id": 1, "_sdc_deleted_at": value}) for value in (*TIMES, *OTHERS, None)]
-    assert deletions.count(b"".join(text + b"\n" for text in texts)) == len(TIMES)
-    assert deletions.count(b'{"type": "RECORD", "record": {"note": "_sdc_deleted_at"}}\n') == 0
+    assert deletions.deletions_in(b"".join(text + b"\n" for text in texts)) == len(TIMES)
+    assert (
+        deletions.deletions_in(b'{"type": "RECORD", "record": {"note": "_sdc_deleted_at"}}\n') == 0
+    )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from singerlake.format.types import Kind, Type, type_of
-from singerlake.records.validation import drafts, typed
+from singerlake.rows.validation import drafts, typed
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError
 from target_singerlake.validation import Validator
 from target_singerlake.values import FEW

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from singerlake.annotations import changes
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import InputError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.ops import freeze
-from singerlake.ops.engines import EngineChoice
 from target_singerlake import freezing
 from target_singerlake.errors import TerminatedError
 from target_singerlake.interrupts import GRACE_SECONDS, Interrupts

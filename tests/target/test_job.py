@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.errors import InputError, UsageError
 from singerlake.lake import Lake
-from singerlake.maintenance.inventory import take_inventory
+from singerlake.log.inventory import take_inventory
 from target_singerlake import job
 from tests.target.harness import TAP, record, run, schema
 

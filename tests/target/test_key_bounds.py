@@ -11,8 +11,8 @@ import pytest
 from singerlake.format.key_bounds import Bounds
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.records.blocks import bounded_keys
-from singerlake.transactions import blocks as stored
+from singerlake.log import blocks as stored
+from singerlake.rows.blocks import bounded_keys
 from target_singerlake import buffer
 from tests.target.harness import TAP, activate, record, run, schema, state
 

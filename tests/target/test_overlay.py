@@ -11,10 +11,10 @@ import pytest
 from singerlake.errors import ConflictError, InputError
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import overlay_changes as says
-from singerlake.maintenance.alter import AlterOptions, OverlayChange, alter
-from singerlake.maintenance.drop import drop_table
-from singerlake.transactions import catalogue
+from singerlake.log import catalogue
+from singerlake.ops.drop import drop_table
+from singerlake.overlay import overlay_changes as says
+from singerlake.overlay.alter import AlterOptions, OverlayChange, alter
 from target_singerlake.run import Run
 from tests.target.harness import TAP, lines_of, record, run, schema, state
 

@@ -16,11 +16,11 @@ from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake
-from singerlake.records.blocks import type_prover
-from singerlake.transactions import blocks as stored
+from singerlake.log import blocks as stored
+from singerlake.rows.blocks import type_prover
 from target_singerlake import reader
 from target_singerlake.validation import Validator
-from tests.records.test_proved_types import WIDE, odd_lines
+from tests.rows.test_proved_types import WIDE, odd_lines
 from tests.target.harness import TAP, activate, record, run, schema, state
 
 WHOLE: dict[str, Any] = {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}

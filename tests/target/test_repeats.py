@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from singerlake.lake import Lake
-from singerlake.maintenance import repeats
-from singerlake.transactions import head_file
+from singerlake.log import head_file, repeats
 from singerlake_cli.main import cli
 from tests.target.harness import TAP, activate, record, run, schema
 

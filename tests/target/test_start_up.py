@@ -24,14 +24,14 @@ UNNEEDED = {
     "singer_sdk.mapper_base",
     "singer_sdk.schema.source",
     "singer_sdk.sinks", "singer_sdk.streams.rest", "singerlake.annotations.changes",
-    "singerlake.maintenance.alter", "singerlake.maintenance.difference",
-    "singerlake.maintenance.scan", "singerlake.records.given", "tempfile", "upath", "urllib3",
+    "singerlake.overlay.alter", "singerlake.log.schema_difference",
+    "singerlake.log.scan", "singerlake.rows.given", "tempfile", "upath", "urllib3",
     "yaml",
     "zipfile",
 }  # fmt: skip
 """What neither plugin needs to begin."""
 UNNEEDED_BY = {
-    "tap": {"singer_sdk.target_base", "singerlake.transactions.writer"},
+    "tap": {"singer_sdk.target_base", "singerlake.log.writer"},
     "target": {
         "simpleeval",
         "simplejson",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from singerlake.format import times
 from target_singerlake import messages
 from target_singerlake.chunk import Chunk
-from target_singerlake.times_given import timed_chunk, timed_lines
+from target_singerlake.intake import timed_chunk, timed_lines
 
 NOW = datetime(2026, 11, 23, 3, 0, tzinfo=timezone.utc)
 START = b'{"type": "RECORD", "stream": "s", "record": {"id": 1'

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from singerlake.records.validation import exact_numbers, typed
+from singerlake.rows.validation import exact_numbers, typed
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
 from target_singerlake.prover import Prover

@@ -17,10 +17,10 @@ from singerlake.format import values
 from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake
-from singerlake.maintenance import alter as alters
-from singerlake.maintenance.overlay_changes import with_type
-from singerlake.records.blocks import decoding
-from singerlake.records.rows.row_columns import MISFITS
+from singerlake.overlay import alter as alters
+from singerlake.overlay.overlay_changes import with_type
+from singerlake.rows.batches.row_columns import MISFITS
+from singerlake.rows.blocks import decoding
 from singerlake.snapshot import from_blocks as blocks_read
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidRecordError
@@ -30,7 +30,7 @@ from target_singerlake.validation import Validator
 from target_singerlake.values import FEW, ValueCheck
 from tests.build import record_line, retype, schema_line
 from tests.cli import call as cli
-from tests.records.test_decoding import ANY, BY_KIND, PROPERTIES
+from tests.rows.test_decoding import ANY, BY_KIND, PROPERTIES
 from tests.target.harness import TAP, records_of, run, schema, state
 
 COLUMNS: dict[str, Any] = {

@@ -14,25 +14,33 @@ import numpy as np
 import pyarrow as pa
 
 from singerlake.engine.base import Engine
-from singerlake.erasure.lines import BY_BLOCK, Codes, ErasedLines, FoundRows, by_block, pack, unpack
 from singerlake.errors import UsageError
 from singerlake.format.log import Block
 from singerlake.format.types import Columns
 from singerlake.lake import Table
-from singerlake.maintenance import blocking
-from singerlake.records.blocks import block_tasks, positions
-from singerlake.records.blocks.asked_keys import AskedKeys
-from singerlake.records.blocks.block_reader import BlockReader, BlockText
-from singerlake.records.changes import row_ids
-from singerlake.records.rows import packing
-from singerlake.records.rows.row_columns import aliases
-from singerlake.records.rows.steps import Batches, Step
-from singerlake.records.state import activations, keys
-from singerlake.records.state.activations import Survival
-from singerlake.records.state.key_filter import KeyFilter
-from singerlake.records.state.keys import AT
-from singerlake.records.state.shape import shape_of
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops import suppression as blocking
+from singerlake.ops.erase.lines import (
+    BY_BLOCK,
+    Codes,
+    ErasedLines,
+    FoundRows,
+    by_block,
+    pack,
+    unpack,
+)
+from singerlake.rows.batches import packing
+from singerlake.rows.batches.row_columns import aliases
+from singerlake.rows.batches.steps import Batches, Step
+from singerlake.rows.blocks import block_tasks, positions
+from singerlake.rows.blocks.asked_keys import AskedKeys
+from singerlake.rows.blocks.block_reader import BlockReader, BlockText
+from singerlake.rows.changes import row_ids
+from singerlake.rows.state import activations, keys
+from singerlake.rows.state.activations import Survival
+from singerlake.rows.state.key_filter import KeyFilter
+from singerlake.rows.state.keys import AT
+from singerlake.rows.state.shape import shape_of
 
 _FOUND = f"{BY_BLOCK}, keys binary"
 """As ``BY_BLOCK``; and a row for each task, without a block, with a bit for each key it has."""

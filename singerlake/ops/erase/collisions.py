@@ -15,23 +15,23 @@ import numpy as np
 import pyarrow as pa
 
 from singerlake.engine.base import Engine
-from singerlake.erasure.lines import BY_BLOCK, ErasedLines, by_block
-from singerlake.erasure.obstacles import Obstacle
 from singerlake.format.log import FrozenVersion
 from singerlake.format.types import Columns
 from singerlake.lake import Table
-from singerlake.records.blocks import positions
-from singerlake.records.blocks.block_reader import BlockReader
-from singerlake.records.changes import row_ids
-from singerlake.records.rows.row_columns import aliases
-from singerlake.records.rows.steps import Batches, Pipeline
-from singerlake.records.state.activations import Survival
-from singerlake.records.state.shape import Shape, shape_of
-from singerlake.rows_back.keyed_rows import SHARED, KeyedRows, Share
+from singerlake.log import versions
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops.erase.lines import BY_BLOCK, ErasedLines, by_block
+from singerlake.ops.erase.obstacles import Obstacle
+from singerlake.ops.rows_back.keyed_rows import SHARED, KeyedRows, Share
+from singerlake.rows.batches.row_columns import aliases
+from singerlake.rows.batches.steps import Batches, Pipeline
+from singerlake.rows.blocks import positions
+from singerlake.rows.blocks.block_reader import BlockReader
+from singerlake.rows.changes import row_ids
+from singerlake.rows.state.activations import Survival
+from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot import from_blocks
 from singerlake.snapshot.from_blocks import Plan
-from singerlake.transactions import versions
-from singerlake.transactions.snapshot import Snapshot
 
 SHOWN = 10
 """Keys that a message names."""

@@ -15,15 +15,15 @@ from singerlake.format import times
 from singerlake.format.erased_keys import MOST_BYTES, KeyHashes
 from singerlake.format.names import TableName
 from singerlake.format.version_notes import BlockedKeys, Notice
-from singerlake.maintenance import blocking
-from singerlake.maintenance.ages import check_log
-from singerlake.records.lines.arrow_lines import ArrowLines
-from singerlake.records.rows import packing
-from singerlake.records.state.blocked_keys import compared
-from singerlake.records.state.shape import shape_of
+from singerlake.log import blocked, erasures, notices
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops import suppression as blocking
+from singerlake.ops.vacuum.ages import check_log
+from singerlake.rows.batches import packing
+from singerlake.rows.lines.arrow_lines import ArrowLines
+from singerlake.rows.state.blocked_keys import compared
+from singerlake.rows.state.shape import shape_of
 from singerlake.storage.base import Store
-from singerlake.transactions import blocked, erasures, notices
-from singerlake.transactions.snapshot import Snapshot
 
 MOST_TOLD = 100_000
 """Rows of which readers are told, or whose keys are blocked, at once: through this process."""

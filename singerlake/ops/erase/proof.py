@@ -15,18 +15,20 @@ import msgspec
 import pyarrow as pa
 
 from singerlake.engine.base import Engine
-from singerlake.erasure.lines import ErasedLines
 from singerlake.errors import DamagedError
 from singerlake.format.log import Block, FrozenVersion
 from singerlake.format.set_hash import SetHash
 from singerlake.format.version_notes import ErasedVersion
 from singerlake.lake import Table
-from singerlake.records.blocks import block_tasks, positions
-from singerlake.records.blocks.block_reader import BlockReader
-from singerlake.records.blocks.misfits import NULL
-from singerlake.records.rows.row_columns import BLOCK, DELETED, DIGEST, ORDINAL, VERSION
-from singerlake.records.rows.steps import Batches, Pipeline
-from singerlake.records.state.fingerprint import (
+from singerlake.log import versions
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops.erase.lines import ErasedLines
+from singerlake.rows.batches.row_columns import BLOCK, DELETED, DIGEST, ORDINAL, VERSION
+from singerlake.rows.batches.steps import Batches, Pipeline
+from singerlake.rows.blocks import block_tasks, positions
+from singerlake.rows.blocks.block_reader import BlockReader
+from singerlake.rows.blocks.misfits import NULL
+from singerlake.rows.state.fingerprint import (
     SUMMED,
     Content,
     Proof,
@@ -36,8 +38,6 @@ from singerlake.records.state.fingerprint import (
 )
 from singerlake.snapshot import from_blocks
 from singerlake.snapshot.content import state_content, total
-from singerlake.transactions import versions
-from singerlake.transactions.snapshot import Snapshot
 
 BITS = 128
 _LINE = [BLOCK, ORDINAL, VERSION, DIGEST, DELETED]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from singerlake.lake import Table
-from singerlake.maintenance import leftovers, vacuum
-from singerlake.maintenance.items import Item
-from singerlake.maintenance.vacuum import VacuumOptions
-from singerlake.ops.vacuum import sweep
-from singerlake.transactions.folding import restored
-from singerlake.transactions.locks.lock import WriterLock
+from singerlake.log.folding import restored
+from singerlake.log.locks.lock import WriterLock
+from singerlake.ops.vacuum import leftovers
+from singerlake.ops.vacuum import plan as vacuum
+from singerlake.ops.vacuum.items import Item
+from singerlake.ops.vacuum.plan import VacuumOptions
+from singerlake.ops.vacuum.vacuum import sweep
 
 ROUNDS = 3
 """Sweeps after the commit: the first drops lists of files, the second then the files."""

@@ -14,37 +14,36 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import structs
 
 from singerlake.engine.base import Engine
+from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
-from singerlake.erasure import obstacles
-from singerlake.erasure.lines import FoundRows
-from singerlake.erasure.resealing import reseal
 from singerlake.errors import ConflictError, OutcomeUnknownError, SingerlakeError
 from singerlake.format.log import Block, Entry, decode_block
 from singerlake.format.version_notes import ErasedVersion, Erasure
 from singerlake.lake import Table
-from singerlake.maintenance import erase as plans
-from singerlake.maintenance import vacuum
-from singerlake.maintenance.combine import withdraw
-from singerlake.maintenance.erase import Erased, EraseOptions, ErasePlan
-from singerlake.maintenance.vacuum import DELETE, VacuumOptions
-from singerlake.ops.engines import EngineChoice
-from singerlake.ops.erase import kept_keys
+from singerlake.log import blocked, log
+from singerlake.log.commit import current_user, preview
+from singerlake.log.folding import restored
+from singerlake.log.locks.lock import Waiting, WriterLock, new_writer_id
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.staging import FILE_BYTES
+from singerlake.log.writer import update_checkpoint
+from singerlake.ops.erase import kept_keys, obstacles
+from singerlake.ops.erase import plan as plans
 from singerlake.ops.erase.by_ids import ByIds
 from singerlake.ops.erase.collisions import Collisions
 from singerlake.ops.erase.kept_keys import MOST_TOLD, KeptKeys, Put
+from singerlake.ops.erase.lines import FoundRows
+from singerlake.ops.erase.plan import Erased, EraseOptions, ErasePlan
 from singerlake.ops.erase.proof import ErasureProof
 from singerlake.ops.erase.sweep import sweep_erased
 from singerlake.ops.erase.writing import WRITTEN, Eraser, encode, tasks_of
-from singerlake.transactions import blocked, log
-from singerlake.transactions.commit import current_user, preview
-from singerlake.transactions.folding import restored
-from singerlake.transactions.locks.lock import Waiting, WriterLock, new_writer_id
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.staging import FILE_BYTES
-from singerlake.transactions.writer import update_checkpoint
+from singerlake.ops.resealing import reseal
+from singerlake.ops.vacuum import plan as vacuum
+from singerlake.ops.vacuum.combine import withdraw
+from singerlake.ops.vacuum.plan import DELETE, VacuumOptions
 
 if TYPE_CHECKING:
-    from singerlake.spark.jobs.maintenance.erased_lines import ByCondition
+    from singerlake.ops.erase.erased_lines import ByCondition
 
 WHAT = "erasing rows"
 ATTEMPTS = 5
@@ -307,8 +306,8 @@ class _Job:
     def _finder(self, engine: Engine[Any]) -> ByIds | ByCondition:
         if self.request.where is None:
             return ByIds(engine, self.table, self.request.ids)
-        from singerlake.spark.engine import SparkEngine
-        from singerlake.spark.jobs.maintenance.erased_lines import ByCondition
+        from singerlake.engine.spark.engine import SparkEngine
+        from singerlake.ops.erase.erased_lines import ByCondition
 
         if not isinstance(engine, SparkEngine):
             raise TypeError("conditions are checked by Spark")

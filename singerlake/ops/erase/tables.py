@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from singerlake.engine.base import Engine
-from singerlake.erasure import earlier, obstacles
-from singerlake.erasure.earlier import Earlier
-from singerlake.erasure.obstacles import Obstacle
+from singerlake.engine.choice import LOCAL, SPARK, EngineChoice
 from singerlake.errors import UsageError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.maintenance import erase as plans
-from singerlake.maintenance.erase import Erased as ErasedTable
-from singerlake.maintenance.erase import EraseOptions
-from singerlake.ops.engines import LOCAL, SPARK, EngineChoice
+from singerlake.log.folding import restored
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops.erase import earlier, obstacles
+from singerlake.ops.erase import plan as plans
 from singerlake.ops.erase import table as one_table
+from singerlake.ops.erase.earlier import Earlier
+from singerlake.ops.erase.obstacles import Obstacle
+from singerlake.ops.erase.plan import Erased as ErasedTable
+from singerlake.ops.erase.plan import EraseOptions
 from singerlake.ops.erase.table import Clear, EraseRequest, engine_for
-from singerlake.projections.renewals import Renewals, erasures, is_due, renewals
-from singerlake.transactions.folding import restored
-from singerlake.transactions.snapshot import Snapshot
+from singerlake.publish.renewals import Renewals, erasures, is_due, renewals
 
 if TYPE_CHECKING:
-    from singerlake.projections.publishing import Outcome
+    from singerlake.publish.publishing import Outcome
 
 
 @dataclass(frozen=True)
@@ -269,8 +269,8 @@ class _Job:
         return found
 
     def _renewed(self, engine: Engine[Any]) -> list[Outcome]:
-        from singerlake.spark.engine import SparkEngine
-        from singerlake.spark.jobs.publishing.renew import renew
+        from singerlake.engine.spark.engine import SparkEngine
+        from singerlake.ops.publish.renew import renew
 
         if not isinstance(engine, SparkEngine):
             raise TypeError("what is published is published by Spark")

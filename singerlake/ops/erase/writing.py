@@ -9,19 +9,19 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
-from singerlake.erasure.lines import ErasedLines, unpack
 from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format import rewritten
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
-from singerlake.maintenance.erase import Rewriting
-from singerlake.records.blocks import block_tasks, bounded_keys, positions
-from singerlake.records.blocks.decoding import message_type
-from singerlake.records.rows.steps import Batches
+from singerlake.log.blocks import inflate, members, proved_in
+from singerlake.log.staging import publish_blocks, replace_block
+from singerlake.ops.erase.lines import ErasedLines, unpack
+from singerlake.ops.erase.plan import Rewriting
+from singerlake.rows.batches.steps import Batches
+from singerlake.rows.blocks import block_tasks, bounded_keys, positions
+from singerlake.rows.blocks.decoding import message_type
 from singerlake.storage.base import Store
-from singerlake.transactions.blocks import inflate, members, proved_in
-from singerlake.transactions.staging import publish_blocks, replace_block
 
 WRITE_BYTES = 128 << 20
 """Inflated bytes that one task writes again, about."""

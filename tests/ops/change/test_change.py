@@ -14,8 +14,8 @@ import pytest
 
 import singerlake
 from singerlake import extras
-from singerlake.changes.change import Changed
-from singerlake.changes.row_set import RowIds
+from singerlake.engine import choice as engines
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.local import LocalEngine
 from singerlake.engine.work import Work
 from singerlake.errors import (
@@ -25,19 +25,19 @@ from singerlake.errors import (
     UsageError,
 )
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.change import ChangeOptions, Mode
-from singerlake.ops import change as ops
-from singerlake.ops import engines
-from singerlake.ops.change import ChangeStep, change
-from singerlake.ops.engines import LOCAL, EngineChoice
-from singerlake.ops.table_change import TableChange
-from singerlake.ops.verify import verify
-from singerlake.records.blocks import block_tasks
-from singerlake.records.rows.row_columns import BLOCK, ORDINAL
+from singerlake.ops.change import change as ops
+from singerlake.ops.change.change import ChangeStep, change
+from singerlake.ops.change.job import Changed
+from singerlake.ops.change.plan import ChangeOptions, Mode
+from singerlake.ops.change.row_set import RowIds
+from singerlake.ops.change.table_change import TableChange
+from singerlake.ops.verify.verify import verify
+from singerlake.rows.batches.row_columns import BLOCK, ORDINAL
+from singerlake.rows.blocks import block_tasks
 from singerlake.snapshot.from_blocks import local_rows
 from tests.build import commit_rows
+from tests.ops.rows_back.histories import NAME
 from tests.ops.test_both_engines import CORPUS, entry
-from tests.rows_back.histories import NAME
 
 ROOT = Path(__file__).parents[3]
 ROW: dict[str, Any] = {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}
@@ -59,7 +59,7 @@ def rows_of(table: Table) -> list[dict[str, Any]]:
 
 def ids_of(table: Table) -> list[str]:
     """The rows' ids, as a query shows them."""
-    from singerlake.records.changes.row_ids import id_text
+    from singerlake.rows.changes.row_ids import id_text
 
     head = table.snapshot()
     rows = [row for batch in local_rows(table, head) for row in batch.to_pylist()]

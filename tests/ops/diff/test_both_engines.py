@@ -11,20 +11,20 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from singerlake.differences.diff import Counts
 from singerlake.engine import spill
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.lake import Lake, Table
-from singerlake.ops.diff import DiffOptions, diff
-from singerlake.ops.diff_lake import diff_lake, plan
-from singerlake.ops.engines import LOCAL, EngineChoice
+from singerlake.ops.diff.diff import Counts
+from singerlake.ops.diff.diff_lake import diff_lake, plan
+from singerlake.ops.diff.table import DiffOptions, diff
 from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake
 from singerlake.ops.freeze_lake import plan as freeze_plan
-from singerlake.records.blocks import block_tasks
+from singerlake.rows.blocks import block_tasks
 from tests.build import commit_rows
 from tests.cli.call import run
+from tests.ops.rows_back import histories
+from tests.ops.rows_back.histories import NAME
 from tests.ops.test_both_engines import CORPUS
-from tests.rows_back import histories
-from tests.rows_back.histories import NAME
 
 ROOT = Path(__file__).parents[3]
 ID = {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}
@@ -152,7 +152,7 @@ def test_memory_grows_by_less_than_the_rows_that_differ(lake: Lake) -> None:
             "from pathlib import Path\n"
             "from singerlake import Lake\n"
             "from singerlake.engine import spill\n"
-            "from singerlake.records.blocks import block_tasks\n"
+            "from singerlake.rows.blocks import block_tasks\n"
             "spill.HELD_BYTES = block_tasks.TASK_BYTES = 8 << 20\n"
             f"with Lake.open({lake.store.uri!r})[{name!r}].diff('@1', engine='local') as found:\n"
             "    print(sum(len(batch) for batch in found.flat_rows().batches()))\n"

@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 import pytest
 
 import singerlake
+from singerlake.engine import choice as engines
+from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.difference import plan
-from singerlake.ops import engines
-from singerlake.ops.diff import DiffOptions, diff
-from singerlake.ops.engines import EngineChoice
-from singerlake.transactions.lease import leases
+from singerlake.log.lease import leases
+from singerlake.log.schema_difference import plan
+from singerlake.ops.diff.table import DiffOptions, diff
 from tests.build import commit_rows
 
 ID: dict[str, Any] = {"id": {"type": "integer"}}

@@ -12,23 +12,23 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from singerlake.differences.diff import Counts, Diff
+from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import DamagedError, UsageError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import alter, overlay_changes
-from singerlake.maintenance.vacuum import DROP_HISTORY, VacuumOptions
-from singerlake.ops.diff import DiffOptions, diff
-from singerlake.ops.engines import EngineChoice
-from singerlake.records.blocks import block_tasks
+from singerlake.ops.diff.diff import Counts, Diff
+from singerlake.ops.diff.table import DiffOptions, diff
+from singerlake.ops.vacuum.plan import DROP_HISTORY, VacuumOptions
+from singerlake.overlay import alter, overlay_changes
+from singerlake.rows.blocks import block_tasks
 from singerlake.snapshot import building
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows, retype
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
 from tests.frozen import vacuum_on_spark
-from tests.spark.model import fold
-from tests.spark.stores import FarStore, WatchedStore
+from tests.histories.model import fold
+from tests.histories.stores import FarStore, WatchedStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

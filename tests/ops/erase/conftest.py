@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from singerlake.ops.engines import EngineChoice
+from singerlake.engine.choice import EngineChoice
 from tests.frozen import HERE, on
 from tests.needs import LOCAL
 

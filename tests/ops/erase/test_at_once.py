@@ -1,6 +1,6 @@
 """An erasure beside others, each let in at a chosen step of it: on one store, in one process.
 
-On Spark: tests/spark/test_erase_at_once.py.
+On Spark: tests/ops/erase/test_erase_at_once_on_spark.py.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import Any
 
 import pytest
 
-from singerlake.erasure.check import check
-from singerlake.erasure.sought import Key, KeyNames
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import ConflictError
 from singerlake.format.log import Operation
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.alter import AlterOptions
-from singerlake.maintenance.drop import drop_table, undrop_table
-from singerlake.maintenance.erase import EraseOptions
-from singerlake.maintenance.vacuum import COMBINE, DELETE, VacuumOptions
-from singerlake.ops.engines import EngineChoice
+from singerlake.ops.drop import drop_table, undrop_table
 from singerlake.ops.erase import table as job
-from singerlake.ops.vacuum import vacuum
+from singerlake.ops.erase.check import check
+from singerlake.ops.erase.plan import EraseOptions
+from singerlake.ops.erase.sought import Key, KeyNames
+from singerlake.ops.vacuum.plan import COMBINE, DELETE, VacuumOptions
+from singerlake.ops.vacuum.vacuum import vacuum
+from singerlake.overlay.alter import AlterOptions
 from tests import erasing
 from tests.build import commit_rows
 from tests.frozen import HERE
-from tests.maintenance.plain_table import states
-from tests.spark import here
+from tests.histories import here
+from tests.ops.vacuum.plain_table import states
 
 NAME = TableName("tap", "t")
 COLUMNS = {"id": {"type": "integer"}, "name": {"type": "string"}}

@@ -13,29 +13,28 @@ import msgspec
 import pytest
 
 import singerlake
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import UsageError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.erase import Erased
-from singerlake.maintenance.freeze import FreezePlan, commit_version
-from singerlake.ops.engines import LOCAL, EngineChoice
-from singerlake.ops.freeze import FreezeOptions, freeze
-from singerlake.ops.verify import verify
-from singerlake.projections import registry
-from singerlake.projections.declaration import declared
-from singerlake.records.blocks import block_tasks
-from singerlake.records.changes import row_ids
-from singerlake.records.rows.row_columns import BLOCK, ORDINAL
-from singerlake.records.state.shape import shape_of
+from singerlake.log import notices
+from singerlake.ops.erase.plan import Erased
+from singerlake.ops.freeze import FreezeOptions, FreezePlan, commit_version, freeze
+from singerlake.ops.verify.verify import verify
+from singerlake.publish import registry
+from singerlake.publish.declaration import declared
+from singerlake.rows.batches.row_columns import BLOCK, ORDINAL
+from singerlake.rows.blocks import block_tasks
+from singerlake.rows.changes import row_ids
+from singerlake.rows.state.shape import shape_of
 from singerlake.snapshot import from_blocks
-from singerlake.transactions import notices
 from tests.build import commit_rows
 from tests.cli.call import run
 from tests.erasing import WHY, erase
 from tests.frozen import on
+from tests.histories import here
+from tests.ops.rows_back.histories import NAME
 from tests.ops.test_both_engines import CORPUS, said
-from tests.rows_back.histories import NAME
-from tests.spark import here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,6 +1,6 @@
 """Erasing rows: a row is nowhere, all else is as it was, and every state proves it.
 
-On Spark: tests/spark/test_erase.py.
+On Spark: tests/ops/erase/test_erase_on_spark.py.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ import pytest
 from msgspec import structs
 
 import singerlake
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.work import Work
-from singerlake.erasure.lines import ErasedLines, pack
 from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format.log import Operation
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.alter import AlterOptions, alter
-from singerlake.maintenance.blocking import are_blocked
-from singerlake.maintenance.change import Mode
-from singerlake.maintenance.delete_version import delete_version
-from singerlake.maintenance.drop import drop_table, undrop_table
-from singerlake.maintenance.erase import EraseOptions
-from singerlake.maintenance.overlay_changes import with_name
-from singerlake.maintenance.rebuild import rebuild_table
-from singerlake.maintenance.vacuum import PARTS, VacuumOptions, plan_vacuum
-from singerlake.ops.engines import LOCAL, EngineChoice
+from singerlake.log.blocked import key_of
+from singerlake.ops.change.plan import Mode
+from singerlake.ops.delete_version import delete_version
+from singerlake.ops.drop import drop_table, undrop_table
 from singerlake.ops.erase import table as job
+from singerlake.ops.erase.lines import ErasedLines, pack
+from singerlake.ops.erase.plan import EraseOptions
 from singerlake.ops.erase.proof import ErasureProof
 from singerlake.ops.erase.sweep import Swept
+from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.revert import RevertOptions, revert
-from singerlake.ops.vacuum import vacuum
-from singerlake.ops.verify import verify
-from singerlake.reading import index
-from singerlake.records.blocks.positions import code
-from singerlake.spark.jobs.queries.query import query
-from singerlake.transactions.blocked import key_of
+from singerlake.ops.suppression import are_blocked
+from singerlake.ops.vacuum.plan import PARTS, VacuumOptions, plan_vacuum
+from singerlake.ops.vacuum.vacuum import vacuum
+from singerlake.ops.verify.verify import verify
+from singerlake.overlay.alter import AlterOptions, alter
+from singerlake.overlay.overlay_changes import with_name
+from singerlake.rows.blocks.positions import code
+from singerlake.snapshot import index
+from singerlake.sql.queries.query import query
 from tests.build import commit_rows
 from tests.cli import call
 from tests.erasing import WHY, erase
-from tests.erasure import planted
 from tests.frozen import HERE, index_here
-from tests.maintenance.plain_table import DELETED, events, states
-from tests.spark import here
-from tests.spark.row_sets import change, row_set
+from tests.histories import here
+from tests.ops.change.row_sets import change, row_set
+from tests.ops.erase import planted
+from tests.ops.vacuum.plain_table import DELETED, events, states
 from tests.tap.run import run as run_tap
 
 NAME = TableName("tap", "t")

@@ -13,15 +13,15 @@ from typing import Any, NoReturn
 import pytest
 from pyspark.sql import SparkSession
 
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake, Table
-from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.ops.rows import RowsOptions, row_history
-from singerlake.records.blocks import block_tasks
+from singerlake.rows.blocks import block_tasks
 from tests.build import commit_rows
-from tests.rows_back import histories
-from tests.rows_back.histories import NAME
+from tests.ops.rows_back import histories
+from tests.ops.rows_back.histories import NAME
 
 ROOT = Path(__file__).parents[3]
 HERE = EngineChoice(LOCAL)

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.undo import OnConflict
-from singerlake.ops.engines import LOCAL, EngineChoice
 from singerlake.ops.freeze import freeze
+from singerlake.ops.rows_back import merge
+from singerlake.ops.rows_back.undo_plan import OnConflict
 from singerlake.ops.undo import UndoOptions, undo
-from singerlake.rows_back import merge
+from tests.ops.rows_back.histories import NAME
+from tests.ops.rows_back.written import written
 from tests.ops.test_both_engines import CORPUS, tasks
-from tests.rows_back.histories import NAME
-from tests.rows_back.written import written
 
 __all__ = ["tasks"]
 pytestmark = pytest.mark.usefixtures("each_operation")

@@ -13,20 +13,20 @@ from typing import NoReturn
 import pytest
 
 import singerlake
+from singerlake.engine import choice as engines
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import ConflictError, UsageError
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import overlay_changes
-from singerlake.maintenance.alter import alter
-from singerlake.ops import engines
-from singerlake.ops.engines import LOCAL, EngineChoice
+from singerlake.log.lease import leases
 from singerlake.ops.undo import UndoOptions, undo
-from singerlake.transactions.lease import leases
+from singerlake.overlay import overlay_changes
+from singerlake.overlay.alter import alter
 from singerlake_cli import shared
 from tests.cli.call import run, run_json
-from tests.rows_back import histories
-from tests.rows_back.histories import NAME
+from tests.ops.rows_back import histories
+from tests.ops.rows_back.histories import NAME
 
 ROOT = Path(__file__).parents[3]
 LAST = UndoOptions([4])

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import ConflictError, ViolationsError
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.alter import alter
-from singerlake.maintenance.overlay_changes import with_constraint
-from singerlake.maintenance.undo import OnConflict
-from singerlake.maintenance.verify import check_log
 from singerlake.ops import undo as ops
-from singerlake.ops.engines import EngineChoice
+from singerlake.ops.rows_back import merge
+from singerlake.ops.rows_back.undo_plan import OnConflict
 from singerlake.ops.undo import Conflict, Undone, UndoOptions
-from singerlake.rows_back import merge
+from singerlake.ops.verify.plan import check_log
+from singerlake.overlay.alter import alter
+from singerlake.overlay.overlay_changes import with_constraint
 from singerlake.snapshot import building
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.faults import plain
-from tests.maintenance.plain_table import freeze
-from tests.spark.model import Message, fold
+from tests.histories.model import Message, fold
+from tests.ops.vacuum.plain_table import freeze
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

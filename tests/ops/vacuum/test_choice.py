@@ -10,16 +10,16 @@ from typing import NoReturn
 import pytest
 
 from singerlake import extras
+from singerlake.engine.choice import ENGINES, LOCAL, SPARK, EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import RuntimeMissingError
 from singerlake.lake import Lake, Table
-from singerlake.maintenance.drop_history import plan_drop_history
-from singerlake.maintenance.vacuum import COMBINE, DELETE, DROP_HISTORY, VacuumOptions
-from singerlake.ops import expire
-from singerlake.ops.engines import ENGINES, LOCAL, SPARK, EngineChoice
-from singerlake.ops.vacuum import vacuum
+from singerlake.ops.vacuum import expire
+from singerlake.ops.vacuum.drop_history import plan_drop_history
+from singerlake.ops.vacuum.plan import COMBINE, DELETE, DROP_HISTORY, VacuumOptions
+from singerlake.ops.vacuum.vacuum import vacuum
 from tests.build import commit_rows
-from tests.maintenance.plain_table import freeze
+from tests.ops.vacuum.plain_table import freeze
 
 ROOT = Path(__file__).parents[3]
 EXPIRING = VacuumOptions(retain_seconds=0, parts=(DROP_HISTORY, DELETE), guard=False)
@@ -85,8 +85,8 @@ def test_small_tables_need_no_pyspark(table: Table) -> None:
         "import sys\n"
         "sys.modules['pyspark'] = sys.modules['py4j'] = None\n"
         "from singerlake.lake import Lake\n"
-        "from singerlake.maintenance.vacuum import PARTS, VacuumOptions\n"
-        "from singerlake.ops.vacuum import vacuum\n"
+        "from singerlake.ops.vacuum.plan import PARTS, VacuumOptions\n"
+        "from singerlake.ops.vacuum.vacuum import vacuum\n"
         f"table = Lake.open({table.store.uri!r}).find('tap.s')[0]\n"
         "done = vacuum(table, VacuumOptions(retain_seconds=0, parts=PARTS, guard=False))\n"
         "print(done.rows_dropped, done.files_deleted)\n"

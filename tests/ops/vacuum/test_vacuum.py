@@ -16,16 +16,23 @@ import pytest
 from msgspec import structs
 
 from singerlake.engine.base import Engine
+from singerlake.engine.choice import LOCAL, SPARK, EngineChoice
+from singerlake.engine.spark import engine as spark_engine
 from singerlake.engine.work import Work
 from singerlake.errors import ConflictError, DamagedError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.maintenance import combine
-from singerlake.maintenance.drop_history import DropHistoryPlan, Rewrite, plan_drop_history
-from singerlake.maintenance.rebuild import rebuild_table
-from singerlake.maintenance.vacuum import (
+from singerlake.log.snapshot import Snapshot
+from singerlake.log.staging import publish_blocks
+from singerlake.ops.rebuild import rebuild_table
+from singerlake.ops.revert import RevertOptions, revert
+from singerlake.ops.vacuum import combine, expire
+from singerlake.ops.vacuum import vacuum as ops_vacuum
+from singerlake.ops.vacuum.drop_history import DropHistoryPlan, Rewrite, plan_drop_history
+from singerlake.ops.vacuum.kept_rows import Intervals, Kept, kept_rows
+from singerlake.ops.vacuum.plan import (
     COMBINE,
     DELETE,
     DROP_HISTORY,
@@ -36,24 +43,16 @@ from singerlake.maintenance.vacuum import (
     delete_garbage,
     plan_vacuum,
 )
-from singerlake.maintenance.verify import check_log
-from singerlake.ops import expire
-from singerlake.ops import vacuum as ops_vacuum
-from singerlake.ops.engines import LOCAL, SPARK, EngineChoice
-from singerlake.ops.revert import RevertOptions, revert
-from singerlake.records.blocks import positions
-from singerlake.records.rows.steps import Batches
-from singerlake.records.state.newest_rows import PICKED, by_task, gathered
-from singerlake.snapshot.kept_rows import Intervals, Kept, kept_rows
-from singerlake.spark import engine as spark_engine
+from singerlake.ops.verify.plan import check_log
+from singerlake.rows.batches.steps import Batches
+from singerlake.rows.blocks import positions
+from singerlake.rows.state.newest_rows import PICKED, by_task, gathered
 from singerlake.storage.local.store import LocalStore
-from singerlake.transactions.snapshot import Snapshot
-from singerlake.transactions.staging import publish_blocks
 from tests.build import commit_rows
-from tests.maintenance.plain_table import bounds, cutoff_at
-from tests.maintenance.plain_table import freeze as freeze_unread
-from tests.maintenance.test_history_plan import Story
-from tests.spark import here
+from tests.histories import here
+from tests.ops.vacuum.plain_table import bounds, cutoff_at
+from tests.ops.vacuum.plain_table import freeze as freeze_unread
+from tests.ops.vacuum.test_history_plan import Story
 from tests.tap.test_raw import commit_schema
 
 NAME = TableName("tap", "s")
@@ -318,7 +317,7 @@ def test_a_second_vacuum_while_the_first_lives(engine: EngineChoice, lake: Lake)
     table = lake.table(NAME)
     for n in range(2):
         commit_rows(lake, "tap.s", ROW, ["id"], [{"id": 1, "n": n}])
-    from singerlake.maintenance.vacuum import vacuum_lock
+    from singerlake.ops.vacuum.plan import vacuum_lock
 
     options = VacuumOptions(stale_seconds=2, lock_wait_seconds=60)
     with (

@@ -1,1 +1,0 @@
-"""What differs between two states of a table: which rows, and what stands in them."""

@@ -1,0 +1,1 @@
+"""Spark as an engine, and what it runs on: a session on a Java that is found and started."""

@@ -1,1 +1,0 @@
-"""Erasure: where rows, or texts, still stand in a lake, in whatever object."""

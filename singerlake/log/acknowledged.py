@@ -1,0 +1,101 @@
+"""The STATE that was let out once a transaction was in the log: where a tap goes on from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from singerlake.errors import NotFoundError
+from singerlake.format import tap_state
+from singerlake.format.log import Entry, Operation
+from singerlake.log.log import read_entries
+from singerlake.log.snapshot import Snapshot
+from singerlake.storage.base import Store
+
+_TELLING = frozenset({Operation.SYNC, Operation.REVERT})
+"""Operations whose entries tell of a STATE, or where else to look for it."""
+_AT_ONCE = 16
+"""Log entries that are read together, from the newest back."""
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """A STATE that a run put out.
+
+    Attributes:
+        transaction: The sync that it went out after.
+        time: When that was committed, ISO 8601 in UTC.
+        state: Its value, as the tap spelled it.
+    """
+
+    transaction: int
+    time: str
+    state: str
+
+
+def acknowledged_by(
+    store: Store, head: Snapshot, number: int, *, looks: int | None = None
+) -> Acknowledged:
+    """Find the STATE with which a tap sends again just what came after a transaction.
+
+    That is the last one that went out after this transaction or one before it. A sync that ended
+    without one has none: what it brought after the STATE before comes again, which does no harm.
+    Where rows were taken back, it is that of the state they went back to.
+
+    Args:
+        store: The lake's store.
+        head: The table's head.
+        number: The transaction.
+        looks: How often to read some more entries at the most; as often as it takes by default.
+
+    Raises:
+        NotFoundError: The log keeps none: a release before it did wrote it, or it was too long.
+    """
+    sought, too_long = number, 0
+    while sought >= head.first and not too_long and looks != 0:
+        looks = None if looks is None else looks - 1
+        before = head.transactions[head.first - 1 : sought]
+        telling = [one.number for one in before if one.operation in _TELLING][: -_AT_ONCE - 1 : -1]
+        sought = 0 if len(telling) < _AT_ONCE else telling[-1] - 1
+        for _, entry in read_entries(store, head.table, telling):
+            if not isinstance(entry, Entry):
+                continue
+            if (back := _went_back(entry)) is not None:
+                sought = back
+                break
+            if (state := tap_state.read(entry.metadata)) is not None:
+                return Acknowledged(entry.number, entry.time, state)
+            if too_long := entry.metadata.get(tap_state.OMITTED, 0):
+                break
+    why = (
+        f"it has {too_long:,} bytes, and no more than {tap_state.MAX_BYTES:,} are kept"
+        if too_long
+        else "no run put one out, or an earlier release wrote these transactions"
+    )
+    raise NotFoundError(
+        f"the log of {head.table} keeps no STATE for transaction {number}: {why}; to have the tap "
+        "send everything again, run it without a STATE"
+    )
+
+
+def is_state_kept(store: Store, head: Snapshot, number: int) -> bool:
+    """Tell whether the log keeps the STATE that belongs to a transaction, as far as one look tells.
+
+    A table that an earlier release wrote may have a long log without any.
+    """
+    try:
+        acknowledged_by(store, head, number, looks=1)
+    except NotFoundError:
+        return False
+    return True
+
+
+def _went_back(entry: Entry) -> int | None:
+    """The transaction at whose state, or before what, a revert left the table; None for others."""
+    if entry.operation != Operation.REVERT:
+        return None
+    to, undone = (entry.metadata.get(name) for name in ("reverted_to", "undone"))
+    if isinstance(to, int) and 0 < to < entry.number:
+        return to
+    if isinstance(undone, list) and undone and all(isinstance(one, int) for one in undone):
+        return max(0, int(min(undone)) - 1)
+    return None

@@ -1,0 +1,379 @@
+"""What may come between reading a table and committing to it: every rule, named.
+
+An operation reads a snapshot, works, perhaps for an hour, and commits on top of whatever the log
+has by then. Each rule here holds what the operation relied on against the *present* snapshot, and
+raises ``ConflictError`` where it no longer holds. The commit asks again whenever another
+transaction got in first, so between the answer and the entry nothing can come.
+
+=================  ==================================================================
+Operation          May commit as long as
+=================  ==================================================================
+every one          no vacuum announced the deletion of a file that it names
+those of rows      no row was erased, and no key blocked, in between (erasures.py)
+sync               its rows were checked by what people say of the table
+adopt              (nothing more: rows are added to whatever is there)
+all but these      the table was not dropped, and neither brought back nor begun anew
+alter              its plan can still be made, on the present columns; no row came in
+                   between, where it goes by the rows
+create             the log is empty, or the table dropped
+delete-version     the version is there, and was not deleted in between
+freeze             the label is free, the state readable, and read by the same rules
+revert             no row, no schema and no key came in between
+change             no schema and no overlay came in between, and no row that it goes by
+combine            no block was moved in between
+drop-history       the same, no version needs what goes, and no key came in between
+drop               no version was frozen in between, unless versions are to go as well
+undrop             the table is dropped, and no vacuum has begun to delete its data
+vacuum-start       no block was moved in between; files named since come off its list
+erase-start        the same
+erase              the same, no version came or went, and no row that was to be erased;
+                   both: a table that was dropped still is, and can still come back
+block-keys         no keys were blocked or let in again in between, and the key is the same
+vacuum             (nothing more: what is gone is gone)
+=================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+from singerlake.errors import ConflictError
+from singerlake.format.log import Entry, Operation
+from singerlake.format.metadata import TransactionSummary
+from singerlake.format.names import TableName
+from singerlake.format.overlay import Overlay
+from singerlake.log import erasures, versions
+from singerlake.log.snapshot import Snapshot
+
+MOVES_BLOCKS = frozenset({Operation.COMBINE, Operation.DROP_HISTORY, Operation.ERASE})
+"""After these blocks lie elsewhere, or are no more."""
+
+CHANGES_NO_ROW = frozenset(
+    {
+        Operation.FREEZE,
+        Operation.DELETE_VERSION,
+        Operation.ALTER,
+        Operation.VACUUM_START,
+        Operation.VACUUM,
+        Operation.COMBINE,
+        Operation.DROP_HISTORY,
+        Operation.ERASE_START,
+        Operation.BLOCK_KEYS,
+    }
+)
+"""After these the present state has the same rows. An operation of a later release is not here."""
+
+
+def check_no_pending_delete(present: Snapshot, entry: Entry) -> None:
+    """Refuse to name a file that a vacuum is about to delete.
+
+    A file that nobody has named yet, a vacuum may have taken for a dead writer's leftover. It
+    says so in the log before it deletes. So a writer that was held up between publishing
+    and committing, for however long, finds the number it wanted taken, and that entry.
+
+    Raises:
+        ConflictError: The entry names such a file.
+    """
+    for file in sorted({path for block in (*entry.blocks, *entry.moved) for path in block.paths}):
+        if (by := present.pending_deletes.get(file)) is not None:
+            raise ConflictError(
+                f"a vacuum (transaction {by} of {present.table}) took {file} for a leftover while "
+                "its writer was held up: nothing was committed; run it again"
+            )
+
+
+_NEEDS_NO_TABLE = frozenset(
+    {
+        Operation.SYNC,
+        Operation.ADOPT,
+        Operation.CREATE,
+        Operation.UNDROP,
+        Operation.VACUUM_START,
+        Operation.VACUUM,
+        Operation.BLOCK_KEYS,
+    }
+)
+
+
+def check_same_table(present: Snapshot, planned: Snapshot, entry: Entry) -> None:
+    """Refuse to do something to a table that was dropped since, be there another or not.
+
+    Args:
+        present: The table now.
+        planned: As it was when the commit began.
+        entry: What is to be committed.
+
+    Raises:
+        ConflictError: It was.
+    """
+    if planned.dropped_at and entry.operation in (Operation.ERASE_START, Operation.ERASE):
+        erasures.check_still_dropped(present, planned)
+    elif entry.operation not in _NEEDS_NO_TABLE:
+        check_not_dropped(present, planned)
+
+
+def check_not_dropped(present: Snapshot, planned: Snapshot) -> None:
+    """Refuse to go on with a table that was dropped since, be there another or not.
+
+    Args:
+        present: The table now.
+        planned: As it was when the operation began.
+
+    Raises:
+        ConflictError: It was.
+    """
+    if present.dropped_at:
+        raise ConflictError(
+            f"{present.table} was dropped meanwhile (transaction {present.dropped_at}): nothing "
+            "was changed"
+        )
+    if present.drops != planned.drops:
+        since = present.drops[-1]
+        became = "brought back" if since.undone else "begun anew"
+        raise ConflictError(
+            f"{present.table} was dropped meanwhile (transaction {since.transaction}) and {became} "
+            f"(transaction {since.ended}): nothing was changed; run it again"
+        )
+
+
+def check_restorable(present: Snapshot) -> None:
+    """Refuse to bring back a table that is there, or whose data is gone.
+
+    Raises:
+        ConflictError: Somebody was sooner, or a vacuum has begun to delete the data.
+    """
+    if not present.dropped_at:
+        raise ConflictError(
+            f"{present.table} is there again: somebody brought it back, or began another table of "
+            "that name; nothing was changed"
+        )
+    if present.restorable is None:
+        raise ConflictError(
+            f"a vacuum has begun to delete the data of {present.table}: it cannot be brought back"
+        )
+
+
+def check_no_versions(present: Snapshot) -> None:
+    """Refuse to drop a table of which somebody has just frozen a version.
+
+    Raises:
+        ConflictError: It has one.
+    """
+    if present.frozen:
+        raise ConflictError(
+            f"version {present.frozen[-1].number} of {present.table} was frozen meanwhile: nothing "
+            "was dropped; look at it, and drop it with its versions (--with-versions)"
+        )
+
+
+def made_meanwhile(table: TableName) -> ConflictError:
+    """Return the error of a table that is to be made, and that somebody else has just made."""
+    return ConflictError(
+        f"somebody else created {table} meanwhile: it was left as it is, and nothing was done; if "
+        "it is to go into that table, run it again"
+    )
+
+
+def check_empty(present: Snapshot) -> None:
+    """Refuse to make a table that is there.
+
+    Raises:
+        ConflictError: Its log has an entry, and it was not dropped.
+    """
+    if present.number and not present.dropped_at:
+        raise made_meanwhile(present.table)
+
+
+def check_rows_unchanged(present: Snapshot, planned: int) -> None:
+    """Refuse to revert or to alter a table whose rows are no longer those which the plan read.
+
+    Args:
+        present: The table now.
+        planned: Its last transaction when the plan was made.
+
+    Raises:
+        ConflictError: Rows or a schema were committed since.
+    """
+    for later in present.transactions[planned:]:
+        if changes_rows(later):
+            raise ConflictError(
+                f"a {later.operation} (transaction {later.number}) changed {present.table} "
+                "meanwhile: nothing was done; run it again"
+            )
+
+
+def check_etag(present: Snapshot, etag: int | None) -> None:
+    """Refuse to change a table that is no longer at the transaction it was asked to be at.
+
+    Raises:
+        ConflictError: It is at another.
+    """
+    if etag is not None and present.number < etag:
+        raise ConflictError(
+            f"{present.table} is at transaction {present.number}, and has no {etag} yet: nothing "
+            "was changed; look at it, and change it with the number that you looked at"
+        )
+    if etag is not None and present.number != etag:
+        raise ConflictError(
+            f"{present.table} is at transaction {present.number}, not {etag} any more: nothing was "
+            "changed; look at what came in between, and change it again"
+        )
+
+
+def check_columns_unchanged(present: Snapshot, planned: Snapshot) -> None:
+    """Refuse to change rows whose columns are others than when the plan was made.
+
+    Args:
+        present: The table now.
+        planned: As it was then.
+
+    Raises:
+        ConflictError: The schema, or what people say of the columns, is another.
+    """
+    if (present.schema_hash, present.overlay) != (planned.schema_hash, planned.overlay):
+        raise ConflictError(
+            f"the columns of {present.table} were changed meanwhile: nothing was changed; run it "
+            "again"
+        )
+
+
+def rows_changed_since(present: Snapshot, planned: int) -> bool:
+    """Tell whether rows were committed since a plan was made.
+
+    Args:
+        present: The table now.
+        planned: Its last transaction when the plan was made.
+    """
+    return any(map(changes_rows, present.transactions[planned:]))
+
+
+def changes_rows(transaction: TransactionSummary) -> bool:
+    """Tell whether the table may have other rows after a transaction, or has them elsewhere."""
+    if transaction.operation == Operation.ALTER:
+        return transaction.blocks > 0  # for a new key it may write all rows again
+    return transaction.operation not in CHANGES_NO_ROW
+
+
+def check_checked_by(present: Snapshot, overlay: Overlay) -> None:
+    """Refuse rows that were checked by other words than those now said of the table.
+
+    Args:
+        present: The table now.
+        overlay: What people said of it when the rows were checked.
+
+    Raises:
+        ConflictError: It was altered, or dropped, since.
+    """
+    # Of a table that is dropped the words are gone too: what comes begins another.
+    said = Overlay() if present.dropped_at else present.overlay
+    if said == overlay or (said.only_texts and overlay.only_texts):
+        return
+    done = "dropped" if present.dropped_at else "altered"
+    raise ConflictError(
+        f"{present.table} was {done} while rows for it came in, which were not checked by what it "
+        "is now: they were not committed; run it again"
+    )
+
+
+def check_key_unchanged(present: Snapshot, planned: Snapshot) -> None:
+    """Refuse to go by a key that the table no longer has.
+
+    Args:
+        present: The table now.
+        planned: As it was when the plan was made.
+
+    Raises:
+        ConflictError: An alter gave it another, or another way to read it.
+    """
+    if present.overlay == planned.overlay:
+        return
+    if present.overlay.only_texts and planned.overlay.only_texts:
+        return
+    raise ConflictError(f"{present.table} was altered meanwhile: nothing was changed; run it again")
+
+
+def check_blocks_unmoved(present: Snapshot, planned: int) -> None:
+    """Refuse to move blocks that another vacuum has moved, or that went or came as a whole.
+
+    Args:
+        present: The table now.
+        planned: Its last transaction when the plan was made.
+
+    Raises:
+        ConflictError: A vacuum has moved blocks since, or the table was dropped or brought back.
+    """
+    for later in present.transactions[planned:]:
+        if later.operation in MOVES_BLOCKS | {Operation.DROP, Operation.UNDROP}:
+            by = "another vacuum" if later.operation in MOVES_BLOCKS else "somebody"
+            raise ConflictError(
+                f"{by} (transaction {later.number}, {later.operation}) changed {present.table} "
+                "meanwhile: nothing was changed; run it again"
+            )
+
+
+def check_versions_kept(present: Snapshot, protected: AbstractSet[int], floor: int) -> None:
+    """Refuse to drop history that a version frozen meanwhile needs.
+
+    Args:
+        present: The table now.
+        protected: Last blocks of the states that the plan keeps.
+        floor: The new history floor.
+
+    Raises:
+        ConflictError: Such a version was frozen since, even if it was deleted again.
+    """
+    floor_block = present.summary(floor).last_block
+    for version in versions.protecting(present, floor):
+        last_block = present.summary(version.transaction).last_block
+        if last_block < floor_block and last_block not in protected:
+            raise ConflictError(
+                f"version {version.number} of {present.table} was frozen meanwhile and needs "
+                "history that was about to go: nothing was changed; run it again"
+            )
+
+
+def taken_label(present: Snapshot, label: str | None) -> str:
+    """Say which version has a label already; empty where it is free."""
+    for version in present.frozen:
+        if label is not None and version.label == label:
+            return (
+                f"version {version.number} of {present.table} has the label {label!r} already: "
+                "choose another"
+            )
+    return ""
+
+
+def check_version_there(present: Snapshot, number: int) -> None:
+    """Refuse to delete a version that is no more.
+
+    Raises:
+        ConflictError: Somebody else deleted it since.
+    """
+    if number not in {version.number for version in present.frozen}:
+        raise ConflictError(
+            f"version {number} of {present.table} was deleted meanwhile by somebody else: nothing "
+            f"was changed; see why with: singerlake versions {present.table}"
+        )
+
+
+def check_label_free(present: Snapshot, label: str | None) -> None:
+    """Refuse to give a label a second time.
+
+    Raises:
+        ConflictError: A version was frozen with it since.
+    """
+    if taken := taken_label(present, label):
+        raise ConflictError(taken)
+
+
+def check_readable(present: Snapshot, transaction: int) -> None:
+    """Refuse to freeze a state that a vacuum has given up while it was read.
+
+    Raises:
+        ConflictError: Its history was dropped.
+    """
+    if not present.readable(transaction):
+        raise ConflictError(
+            f"the history that transaction {transaction} of {present.table} needs was dropped "
+            "while it was read: nothing was frozen"
+        )

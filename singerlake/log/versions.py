@@ -1,0 +1,120 @@
+"""The frozen versions of a table: those that there are, and what is kept of those deleted.
+
+A deleted version is told by whoever asks for it. Its state stays protected until the history floor
+has come to the transaction that deleted it: until a vacuum has dropped the history of a time when
+it was deleted already.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from singerlake.errors import NotFoundError
+from singerlake.format.log import FrozenVersion
+from singerlake.format.names import TableName
+from singerlake.format.types import RULES
+from singerlake.nearest import offer
+
+if TYPE_CHECKING:
+    from singerlake.log.snapshot import Snapshot
+
+
+logger = logging.getLogger(__name__)
+
+
+def by_number(*versions: Iterable[FrozenVersion]) -> list[FrozenVersion]:
+    """Return versions in the order in which they were frozen."""
+    return sorted(chain(*versions), key=lambda version: version.number)
+
+
+def known(snapshot: Snapshot) -> list[FrozenVersion]:
+    """Return all versions that the log tells of, those of dropped tables and deleted ones too."""
+    return by_number(snapshot.earlier_versions, snapshot.frozen, snapshot.deleted_versions)
+
+
+def protecting(snapshot: Snapshot, floor: int) -> list[FrozenVersion]:
+    """Return the versions whose states must not be given up where the floor comes to be there."""
+    return [*snapshot.frozen, *deleted_since(snapshot, floor)]
+
+
+def deleted_since(snapshot: Snapshot, floor: int) -> list[FrozenVersion]:
+    """Return the versions that were deleted after a transaction."""
+    every = snapshot.deleted_versions
+    return [one for one in every if one.deleted is not None and one.deleted.transaction > floor]
+
+
+def find(snapshot: Snapshot, name: str) -> FrozenVersion:
+    """Return a table version by its number or its label.
+
+    Raises:
+        NotFoundError: There is none of this name, or it was deleted, or went with a table of this
+            name that was dropped.
+    """
+    table, frozen = snapshot.table, snapshot.frozen
+    for version in frozen:
+        if name in (str(version.number), version.label):
+            return version
+    for version in reversed(by_number(snapshot.earlier_versions, snapshot.deleted_versions)):
+        gone = gone_words(snapshot, version)
+        if gone and name in (str(version.number), version.label):
+            raise NotFoundError(gone)
+    none = f"freeze one with: singerlake freeze {table}"
+    there = {
+        v.label or str(v.number): f"{v.number} ({v.label})" if v.label else f"{v.number}"
+        for v in reversed(frozen)
+    }
+    raise NotFoundError(f"{table} has no version {name!r}: {offer(name, there, none)}")
+
+
+def gone_words(head: Snapshot, version: FrozenVersion) -> str | None:
+    """Say why a version of a table cannot be read any more; None where it can."""
+    if version.deleted is not None:
+        return deletion_words(head.table, version)
+    if version in head.frozen:
+        return None
+    later = (d.transaction for d in head.drops if d.transaction > version.transaction)
+    drop = head.summary(next(later))
+    return (
+        f"version {version.number} of {head.table} went with the table, which was dropped "
+        f"(transaction {drop.number}, {drop.time[:19]}Z)"
+    )
+
+
+def erasure_words(version: FrozenVersion) -> list[str]:
+    """Say when, by whom and why rows of a version were erased, in lines for people."""
+    said = []
+    for how in version.erased:
+        by = f" by {how.by}" if how.by else ""
+        why = f": {how.reason}" if how.reason else ""
+        said.append(
+            f"rows of version {version.number} were erased{by} on {how.time[:19]}Z (transaction "
+            f"{how.transaction}){why}; it had {how.rows_before:,} until then, and {how.rows:,} "
+            "after; fingerprints told before no longer hold"
+        )
+    return said
+
+
+def deletion_words(table: TableName, version: FrozenVersion) -> str:
+    """Say when, by whom and why a version was deleted."""
+    how = version.deleted
+    assert how is not None, "only deleted versions come here"  # noqa: S101
+    label = f" ({version.label})" if version.label else ""
+    by = f" by {how.by}" if how.by else ""
+    return (
+        f"version {version.number}{label} of {table} was deleted{by} on {how.time[:19]}Z "
+        f"(transaction {how.transaction}): {how.reason}"
+    )
+
+
+def warn_of_rules(version: FrozenVersion, table: TableName) -> None:
+    """Warn that an operation reads a version by other rules than those it was frozen under."""
+    if version.types != RULES:
+        logger.warning(
+            "version %d of %s was frozen under earlier rules of types; this goes by those of "
+            "today, by which it may have other rows: compare them with a query of the version",
+            version.number,
+            table,
+        )

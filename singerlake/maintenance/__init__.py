@@ -1,1 +1,0 @@
-"""Plans for freeze, revert, vacuum and repair: plain data, no Spark."""

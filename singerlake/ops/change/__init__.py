@@ -1,0 +1,1 @@
+"""Change rows: from what is asked of them to the commit."""

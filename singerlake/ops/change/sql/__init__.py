@@ -1,0 +1,1 @@
+"""What SQL asks and checks of rows that change."""

@@ -1,0 +1,223 @@
+"""Rows that SQL selects, as row sets: for update and delete.
+
+A condition and new values are parts of a SELECT over the table as it is, and are checked as any
+query is. The rows come with their versions: one that somebody changes before the commit is
+selected anew. A value must be of its column's type, or be one that the type holds as it is:
+nothing is cast that could come out as another value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_type
+
+from singerlake.engine.base import Engine
+from singerlake.engine.spark.engine import SparkEngine, SparkRows
+from singerlake.engine.spark.jvm.failures import plain_errors
+from singerlake.errors import InvalidQueryError, UsageError
+from singerlake.format import sql_tokens
+from singerlake.format.types import Kind, Type
+from singerlake.lake import Lake, Table
+from singerlake.log.snapshot import Snapshot
+from singerlake.nearest import offer
+from singerlake.ops.change.row_set import GivenRows, RowSet
+from singerlake.rows.batches.row_columns import alias
+from singerlake.rows.given.rows import TYPES, special_names
+from singerlake.rows.state.shape import Shape, shape_of
+from singerlake.sql import plan
+from singerlake.sql.queries.query import query
+from singerlake.sql.result import QueryResult
+from singerlake.sql.state.frames import spark_type
+
+_WHOLE = {"byte": 3, "tinyint": 3, "short": 5, "smallint": 5, "integer": 10, "long": 19}
+"""The most digits of whole numbers, by their type."""
+_EXACT = 15
+"""Digits of a decimal that a double gives back as they were."""
+
+
+@dataclass
+class Selection(GivenRows):
+    """Selects rows by SQL; to be used as a context, because it holds leases.
+
+    Attributes:
+        lake: The lake.
+        table: The table that is changed.
+        where: Which rows; all of them for None.
+        values: New values by column, as SQL; none to select rows alone.
+    """
+
+    lake: Lake
+    table: Table
+    where: str | None
+    values: Mapping[str, str] = field(default_factory=dict)
+    of_spark = "SQL in --where or --set"
+    _results: list[QueryResult] = field(default_factory=list)
+
+    @plain_errors()
+    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+        """Select the rows of a table as it is; see :meth:`GivenRows.row_set`.
+
+        Raises:
+            InvalidQueryError: A condition or a value is no SQL, or does more than read, or a
+                value is not of its column's type.
+            UsageError: There is no such column, or it is of the key.
+        """
+        if not isinstance(engine, SparkEngine):
+            raise TypeError("SQL is Spark's")
+        spark, shape = engine.spark, shape_of(present)
+        self._release()
+        named = [(self._index(shape, name), text) for name, text in self.values.items()]
+        named.sort()
+        special = special_names(shape.names)
+        selected = [sql_tokens.quote(special.row_id), sql_tokens.quote(special.row_version)]
+        for number, (_, text) in enumerate(named):
+            plan.check_expression(spark, text)
+            selected.append(f"({text}\n) as value_{number}")
+        sql = f"select {', '.join(selected)} from {_at(present)}"  # noqa: S608  # read, not run
+        if self.where is not None:
+            plan.check_expression(spark, self.where)
+            sql += f" where ({self.where}\n)"
+        result = query(spark, self.lake, sql, provenance=True)
+        self._results.append(result)
+        frame = result.frame.toDF(
+            "row_id", "row_version", *(f"value_{n}" for n in range(len(named)))
+        )
+        cells = {
+            alias(index): _fitted(frame, f"value_{number}", *shape.columns[index])
+            for number, (index, _) in enumerate(named)
+        }
+        known = {
+            "source": F.lit(0),
+            "row_id": F.col("row_id"),
+            "row_version": F.col("row_version"),
+        }
+        rows = frame.select(
+            *(F.expr(text).alias(name) for name, text in cells.items()),
+            *(
+                known.get(name, F.lit(None)).cast(from_arrow_type(type_)).alias(name)
+                for name, type_ in TYPES.items()
+            ),
+        )
+        return RowSet(SparkRows(rows), tuple(index for index, _ in named), (source,))
+
+    def _index(self, shape: Shape, name: str) -> int:
+        if name not in shape.names:
+            offered = offer(name, shape.names, "it has none")
+            raise UsageError(f"{self.table.name} has no column {name!r}: {offered}")
+        index = shape.names.index(name)
+        if index in shape.keys:
+            raise UsageError(
+                f"{name!r} is of the key of {self.table.name}, which says which row is meant: "
+                "delete the one row and insert the other"
+            )
+        return index
+
+    def __enter__(self) -> Selection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        for result in self._results:
+            result.close()
+        self._results.clear()
+
+
+def _at(present: Snapshot) -> str:
+    name = ".".join(map(sql_tokens.quote, (present.table.tap, present.table.stream)))
+    return f"{name} version as of '@{present.number}'"
+
+
+def _fitted(frame: DataFrame, value: str, name: str, type_: Type) -> str:
+    """SQL that gives a value its column's type, where no value changes by that."""
+    given, wanted = frame.schema[value].dataType, spark_type(type_)
+    if _same(given, wanted):
+        return value
+    if _holds(type_, given):
+        return f"cast({value} as {wanted.simpleString()})"
+    raise InvalidQueryError(
+        f"column {name!r} is {wanted.simpleString()}, and its new value is {given.simpleString()}: "
+        f"{_advice(type_)}"
+    )
+
+
+def _same(given: T.DataType, wanted: T.DataType) -> bool:
+    """Whether two types are the same but for what may be null."""
+    if isinstance(given, T.StructType) and isinstance(wanted, T.StructType):
+        return given.names == wanted.names and all(
+            _same(a.dataType, b.dataType) for a, b in zip(given, wanted, strict=True)
+        )
+    if isinstance(given, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        return _same(given.elementType, wanted.elementType)
+    return given == wanted
+
+
+def _holds(type_: Type, given: T.DataType) -> bool:
+    """Whether a column holds each value of another type as it is."""
+    if isinstance(given, T.NullType):
+        return True
+    digits, scale = _WHOLE.get(given.typeName()), 0
+    if isinstance(given, T.DecimalType):
+        digits, scale = given.precision, given.scale
+    if type_.kind is Kind.NUMBER and isinstance(given, T.FloatType):
+        return True
+    if digits is None:
+        return False
+    if type_.kind is Kind.INTEGER:
+        return not isinstance(given, T.DecimalType)
+    if type_.kind is Kind.DECIMAL:
+        return scale <= type_.scale and digits - scale <= 38 - type_.scale
+    return type_.kind is Kind.NUMBER and digits <= _EXACT
+
+
+def _advice(type_: Type) -> str:
+    literal = {
+        Kind.DATE: "write date'2026-11-20'",
+        Kind.TIMESTAMP: "write timestamp'2026-11-20T12:00:00Z'",
+        Kind.STRING: "write text in single quotes",
+        Kind.TEXT: "write text in single quotes",
+        Kind.BOOLEAN: "write true or false",
+    }.get(type_.kind, "say how it is to become one")
+    return f"{literal}, or use cast(… as {spark_type(type_).simpleString()})"
+
+
+def assignments(texts: Sequence[str]) -> dict[str, str]:
+    """Take ``a = 1, b = upper(b)`` apart: new values by column, as SQL.
+
+    Raises:
+        UsageError: One is no assignment, or a column is named twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        for name, value in _assigned(text):
+            if name in found:
+                raise UsageError(f"{name!r} is set twice")
+            found[name] = value
+    return found
+
+
+def _assigned(text: str) -> Iterator[tuple[str, str]]:
+    depth, begin = 0, 0
+    pieces: list[list[sql_tokens.Token]] = [[]]
+    starts = [begin]
+    for token in sql_tokens.tokens(text):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0) * (token.kind == "sign")
+        if token.text == "," and not depth:
+            pieces.append([])
+            starts.append(token.end)
+        else:
+            pieces[-1].append(token)
+    for piece in pieces:
+        if len(piece) < 3 or piece[0].name is None or piece[1].text != "=":  # noqa: PLR2004
+            raise UsageError(
+                f"{text!r} sets nothing: write COLUMN = VALUE, with a name of other characters "
+                "than letters, digits and underscores in backticks"
+            )
+        yield piece[0].name, text[piece[1].end : piece[-1].end].strip()

@@ -1,0 +1,1 @@
+"""Copy tables and versions to another store, byte for byte."""

@@ -1,0 +1,1 @@
+"""Make a table: empty, or of what a query gives."""

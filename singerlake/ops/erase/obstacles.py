@@ -1,0 +1,303 @@
+"""What an erasure cannot follow: found before anything is written, with the way out of each.
+
+An erasure takes rows out of the table's own data. Tables that were computed from it, refused
+lines, and words of people in the log are refused by name, where they have them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import to_builtins
+
+from singerlake.errors import DamagedError, StoreError, UsageError
+from singerlake.format import names
+from singerlake.format.log import Entry
+from singerlake.format.names import TableName
+from singerlake.lake import Lake, Table
+from singerlake.log import lake_log
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops.erase import derived
+from singerlake.ops.erase.reading import CopySource
+from singerlake.ops.erase.scan import Scanner
+from singerlake.ops.erase.sought import Key, KeyNames
+from singerlake.storage.base import READERS, KeyMissingError, Listed, StoredCopy
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Something else than the table's own data that has, or may have, rows that are to go.
+
+    Attributes:
+        what: It, in words that name no row.
+        do: What to do first.
+    """
+
+    what: str
+    do: str
+
+
+def refuse(tables: Sequence[TableName], found: Sequence[Obstacle]) -> None:
+    """Refuse an erasure because of obstacles.
+
+    Raises:
+        UsageError: There are some; each is named, with what to do first.
+    """
+    if found:
+        lines = (
+            f"rows of {', '.join(map(str, tables))} cannot be erased yet; nothing was changed:",
+            *(f"  {one.what}: {one.do}" for one in found),
+        )
+        error = UsageError("\n".join(lines))
+        error.lines = lines
+        raise error
+
+
+def of_rows(
+    lake: Lake,
+    table: Table,
+    snapshot: Snapshot,
+    ids: Sequence[str] | None,
+    *,
+    words: bool,
+    others: Sequence[TableName] | None = None,
+) -> list[Obstacle]:
+    """Look for rows elsewhere than in the table's own data.
+
+    Args:
+        lake: The lake.
+        table: The table.
+        snapshot: Its head.
+        ids: The rows' ids; None where they are too many to be looked for.
+        words: Whether words that people wrote, and a tap's state, are looked through, too.
+        others: The tables in which rows are looked for; those :func:`related` by default.
+
+    Raises:
+        StoreError: The store refused.
+    """
+    others = related(lake, table.name) if others is None else others
+    found: list[Obstacle] = []
+    if ids is None:
+        found += [
+            Obstacle(f"{name} may have such rows, which are too many to look for", _way_out(name))
+            for name in others
+        ]
+    elif ids and others:
+        found += _with_rows(lake, snapshot, ids, others)
+    if words and ids:
+        found += _with_words(table, ids)
+        found += _with_words_of_lake(lake, table.name, ids)
+    return found
+
+
+def check_reason(reason: str, ids: Sequence[str]) -> None:
+    """Make sure that the reason, which stays in the log, does not name a row that is to go.
+
+    Raises:
+        UsageError: It does.
+    """
+    if _names(reason, [_pattern(_parts(one)) for one in ids]):
+        raise UsageError(
+            "the reason names a row that is to go, and the log keeps it for ever: say why "
+            "without that (nothing was changed)"
+        )
+
+
+def left_in(
+    lake: Lake, snapshot: Snapshot, ids: Sequence[str], others: Sequence[TableName]
+) -> list[TableName]:
+    """Return those of some tables that have rows of another one.
+
+    Args:
+        lake: The lake.
+        snapshot: The head of the table that the rows are of; it has a key.
+        ids: The rows' ids.
+        others: The tables that are looked through.
+    """
+    return _holding(lake, snapshot, ids, others) if ids and snapshot.key else []
+
+
+def related(lake: Lake, table: TableName) -> list[TableName]:
+    """The tables that may have rows of a table: its refused lines, and what was computed of it."""
+    known = [name for name in lake.tables() if name != table]
+    rejected = {f"{table.stream}{names.REJECTED}", names.REJECTED}
+    refused = {one for one in known if one.tap == table.tap and one.stream in rejected}
+    made = derived.made_from(lake, table, (one for one in known if one not in refused))
+    return sorted(refused | made)
+
+
+def _way_out(name: TableName) -> str:
+    return (
+        f"erase them by the same run (--also '{name} where …'), or drop it and let a vacuum "
+        f"delete it (singerlake drop {name}; singerlake vacuum {name} --retain 0s "
+        "--no-retention-guard)"
+    )
+
+
+def _with_rows(
+    lake: Lake, snapshot: Snapshot, ids: Sequence[str], others: Sequence[TableName]
+) -> list[Obstacle]:
+    if not snapshot.key:
+        return [
+            Obstacle(f"{name} may have such rows, and they have no key to look for", _way_out(name))
+            for name in others
+        ]
+    return [
+        Obstacle(f"{name} has such rows, or may have them", _way_out(name))
+        for name in _holding(lake, snapshot, ids, others)
+    ]
+
+
+def _holding(
+    lake: Lake, snapshot: Snapshot, ids: Sequence[str], others: Sequence[TableName]
+) -> list[TableName]:
+    """The tables in which some object has a row of some keys, or cannot be read."""
+    keys = KeyNames.of(snapshot)
+    scanner = Scanner([Key(f"row {n}", one, keys) for n, one in enumerate(ids, 1)], only_own=False)
+    found: list[TableName] = []
+    with ThreadPoolExecutor(READERS, "look") as pool:
+        for name in others:
+            objects = [*_objects(lake, name)]
+
+            def look(item: Listed) -> bool:
+                source = CopySource(lake.store, StoredCopy(item.key, item.size))
+                try:
+                    return bool(scanner.look(source).counts)
+                except KeyMissingError:
+                    return False
+                except (DamagedError, StoreError):
+                    return True  # nobody knows that it has none
+
+            if any(pool.map(look, objects)):
+                found.append(name)
+    return found
+
+
+def _objects(lake: Lake, name: TableName) -> Iterator[Listed]:
+    """What lies there of a table and may have rows."""
+    for item in lake.store.list(name.folder):
+        if not item.key.startswith(name.log) and item.key not in (name.manifest, name.head_file):
+            yield item
+    yield from lake.store.list(name.indexes)
+
+
+def _with_words(table: Table, ids: Sequence[str]) -> list[Obstacle]:
+    """The log entries with words that name one of the rows."""
+    patterns = [_pattern(_parts(one)) for one in ids]
+    scalars = {part for one in ids for part in _parts(one)}
+    entries = [
+        entry.number
+        for entry in table.entries()
+        if any(_names(text, patterns) for text in _words(entry)) or _state_names(entry, scalars)
+    ]
+    if not entries:
+        return []
+    listed = ", ".join(map(str, entries[:10])) + ("…" if len(entries) > 10 else "")  # noqa: PLR2004
+    return [
+        Obstacle(
+            f"words in log entries name such a row, or something that is spelled alike: {listed}",
+            "look with singerlake history; log entries stay as they are, so either drop the "
+            "table, or erase all the same with --leave-words",
+        )
+    ]
+
+
+def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> list[Obstacle]:
+    """Lake versions of the table, and what the lake's file says of it, with such words."""
+    patterns = [_pattern(_parts(one)) for one in ids]
+    versions = [
+        str(one.number)
+        for one in lake_log.look(lake.store)[0]
+        if any(member.name == table for member in one.tables)
+        and any(_names(text, patterns) for text in (one.label, one.comment) if text)
+    ]
+    found: list[Obstacle] = []
+    alike = "name such a row, or something that is spelled alike"
+    if versions:
+        found.append(
+            Obstacle(
+                f"label or comment of lake versions {alike}: {', '.join(versions)}",
+                "look with singerlake versions; they stay as they are, so erase all the same with "
+                "--leave-words",
+            )
+        )
+    said = to_builtins(lake.annotations().table(table))
+    if any(_names(text, patterns) for text in _texts(said)):
+        found.append(
+            Obstacle(
+                f"words that people wrote of {table} in the lake's file {alike}",
+                "write others with singerlake annotate, or erase all the same with --leave-words",
+            )
+        )
+    return found
+
+
+def _parts(text: str) -> list[str]:
+    """The values of a key, out of a row's id."""
+    try:
+        parts = json.loads(text)
+    except ValueError:
+        return [text]
+    return [str(part) for part in parts] if isinstance(parts, list) else [text]
+
+
+def _pattern(parts: Sequence[str]) -> list[re.Pattern[str]]:
+    return [re.compile(rf"(?<!\w){re.escape(part)}(?!\w)") for part in parts if part.strip()]
+
+
+def _names(text: str, patterns: Sequence[Sequence[re.Pattern[str]]]) -> bool:
+    return any(own and all(one.search(text) for one in own) for own in patterns)
+
+
+def _words(entry: Entry) -> Iterator[str]:
+    """What people and runs wrote into an entry, but for a tap's state."""
+    own = {name: value for name, value in entry.metadata.items() if name != "tap_state"}
+    yield from _texts(own)
+    if entry.overlay is not None:  # names, descriptions, defaults, constraints
+        yield from _texts(to_builtins(entry.overlay))
+    if entry.version is not None:
+        yield from filter(None, (entry.version.label, entry.version.comment))
+    for said in (entry.deletion, entry.erasure):
+        if said is not None:
+            yield said.reason
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield str(name)
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
+
+
+def _state_names(entry: Entry, parts: set[str]) -> bool:
+    """Whether a tap's state has a value of a key: a bookmark may be one."""
+    text = entry.metadata.get("tap_state")
+    if not isinstance(text, str):
+        return False
+    try:
+        state = json.loads(text)
+    except ValueError:
+        return any(part in text for part in parts)
+    return any(str(one) in parts for one in _scalars(state))
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield name
+            yield from _scalars(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _scalars(one)
+    else:
+        yield value

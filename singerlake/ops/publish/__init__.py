@@ -1,0 +1,1 @@
+"""Stage and publish projections."""

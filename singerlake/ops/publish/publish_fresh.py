@@ -1,0 +1,181 @@
+"""Brings rows that came into published files by what the files themselves hold.
+
+Their keys are looked up among the published rows, which are the earlier answer: so neither the
+earlier state nor its index is read. That is two jobs: one finds which of the rows are there, in
+which file and whether they are other rows now, the next writes these files again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from singerlake.engine.spark.jvm.failures import plain_errors
+from singerlake.engine.spark.jvm.session import cores
+from singerlake.ops.publish.fresh_rows import FreshRows
+from singerlake.ops.publish.increments import Counted, Planned, Publication
+from singerlake.ops.publish.write.files_reader import FilesReader
+from singerlake.ops.publish.write.merged_files import shares_of, write_given
+from singerlake.publish import ranges
+from singerlake.publish.files import file_format
+from singerlake.publish.files.base import Piece
+from singerlake.publish.lookup import Lookup
+from singerlake.publish.published import DataFile
+from singerlake.rows.batches.steps import Batches
+from singerlake.rows.blocks import block_tasks
+from singerlake.sql.state.frames import numbered
+
+_FOUND = "file int, key long, same boolean"
+
+
+def can_plan_fresh(publication: Publication) -> bool:
+    """Tell whether published rows can be looked up at all.
+
+    Args:
+        publication: What they are to be looked up in.
+    """
+    reads_back = file_format(publication.target.format).reads_back
+    return reads_back and publication.has_columns_of_base
+
+
+def plan_fresh(spark: SparkSession, fresh: FreshRows, publication: Publication) -> Planned | None:
+    """Plan what changes at a destination that shows an earlier state.
+
+    Args:
+        spark: The session.
+        fresh: What came since that state.
+        publication: What is there.
+
+    Returns:
+        None where it cannot be done so: too many files cross, or these do not hold the key as it
+        is.
+
+    Raises:
+        DamagedError: A file cannot be read back.
+    """
+    key, schema, projection = fresh.keys.column_names, publication.schema, publication.projection
+    if not set(key) <= set(schema.names):
+        return None
+    if any(schema.field(one.name).type != one.type for one in fresh.keys.schema):
+        return None  # files may hold another value than the one that is looked for
+    reader = publication.reader(publication.base.files, fresh.rows.schema)
+    with plain_errors():
+        changed = _compared(spark, fresh, reader)
+    if not changed.count:
+        return Planned(publication)
+    places = publication.places
+    before, after = places.nothing(), places.nothing()
+    for file, keys in changed.gone:
+        before.inside[file] += len(keys)
+    for batch in changed.come.to_batches():
+        after.add(places.find(batch))
+    small = publication.piece_bytes
+    made = ranges.plan(places, before, after, small=small, whole_ranges=False)
+    shared = shares_of(projection, places, made, changed.count)
+    if shared is None:
+        return None
+
+    def files() -> list[DataFile]:
+        given = (changed.gone, changed.come, key, shared, reader)
+        to = (publication.in_pieces, publication.destination, made.slots)
+        with plain_errors():
+            return write_given(spark, *given, *to)
+
+    return Planned(publication, changed.counted, made, files)
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """What is to be changed of published rows.
+
+    Attributes:
+        gone: Keys of rows that are gone, or are others now, by the number of their file.
+        come: Rows that are new, or were others.
+        count: How many rows differ; one that was and is counts once.
+    """
+
+    gone: Sequence[tuple[int, pa.Table]]
+    come: pa.Table
+    count: int
+
+    @property
+    def counted(self) -> Counted:
+        """How many rows an increment is of."""
+        return Counted(sum(len(keys) for _, keys in self.gone), len(self.come), self.count)
+
+
+def _compared(spark: SparkSession, fresh: FreshRows, reader: FilesReader) -> _Changed:
+    """Look the rows that came up among those that are published."""
+    keys, rows, of_key = fresh.keys, fresh.rows, fresh.of_key
+    if not keys.num_columns:  # then no row was ever replaced
+        return _Changed([], rows, len(rows))
+    files, found, same = _found(spark, Lookup(keys, rows, of_key), reader)
+    stays = np.ones(len(rows), bool)
+    stays[of_key[found[same]]] = False
+    gone = [
+        (int(file), keys.take(pa.array(found[~same & (files == file)])))
+        for file in np.unique(files[~same])
+    ]
+    come = rows.filter(pa.array(stays)) if same.any() else rows
+    differ = np.zeros(len(keys), bool)
+    differ[found[~same]] = True
+    stay = of_key >= 0
+    differ[stay] |= stays[of_key[stay]]
+    return _Changed(gone, come, int(differ.sum()))
+
+
+def _found(
+    spark: SparkSession, lookup: Lookup, reader: FilesReader
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Of each published row with such a key: its file, its key, whether it is as it is now."""
+    wanted = [index for index, file in enumerate(reader.files) if file.rows]
+    if not len(lookup.keys) or not wanted:
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing, np.zeros(0, bool)
+    tasks = min(len(wanted), 2 * cores(spark))
+    step = Finder(lookup, reader, [wanted[number::tasks] for number in range(tasks)])
+    table = numbered(spark, tasks).mapInArrow(step, _FOUND).toArrow()
+    files, keys, same = (np.asarray(table.column(name)) for name in ("file", "key", "same"))
+    return files.astype(np.int64), keys.astype(np.int64), same.astype(bool)
+
+
+@dataclass
+class Finder:
+    """Looks keys up in published files.
+
+    Attributes:
+        lookup: The keys.
+        reader: Reads the files.
+        files: Of each task, the numbers of its files.
+    """
+
+    lookup: Lookup
+    reader: FilesReader
+    files: Sequence[Sequence[int]]
+
+    def __call__(self, numbers: Batches) -> Batches:
+        """Look in the files of the tasks whose numbers come."""
+        for number in block_tasks.numbers(numbers):
+            for file in self.files[number]:
+                for piece in self.reader.pieces(self.reader.files[file]):
+                    if self.lookup.may_be_within(piece.bounds):
+                        yield from self._found(file, piece)
+
+    def _found(self, file: int, piece: Piece) -> Iterator[pa.RecordBatch]:
+        """Only where a key is there, the other columns are read."""
+        wanted = self.reader.wanted
+        own = pa.schema([wanted.field(name) for name in self.lookup.keys.column_names])
+        rows, keys = self.lookup.find(pa.Table.from_batches(piece.read(own), own))
+        if not len(rows):
+            return
+        whole = pa.Table.from_batches(piece.read(wanted), wanted).take(pa.array(rows))
+        same = self.lookup.same(whole, keys)
+        files = np.full(len(rows), file, np.int32)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(files), pa.array(keys), pa.array(same)], names=["file", "key", "same"]
+        )

@@ -1,0 +1,383 @@
+"""The stage job: a table of the lake brought to what a projection's SQL says, as one transaction.
+
+The transaction holds the difference alone, and its metadata say which states of which tables the
+rows were computed of. Where the SQL is row by row over one table and keeps its key, the rows of
+that table which came since are all that is read; else everything is computed anew and compared. The
+rows come out the same either way: nothing of how they were computed is kept but that position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.engine.base import Engine
+from singerlake.engine.spark.engine import SparkEngine
+from singerlake.engine.spark.jvm import many_columns
+from singerlake.engine.spark.jvm.failures import plain_errors
+from singerlake.engine.spark.jvm.progress import stages
+from singerlake.errors import ConflictError, UsageError, ViolationsError
+from singerlake.format.log import SchemaEntry
+from singerlake.format.names import TableName
+from singerlake.format.types import Columns, columns_of
+from singerlake.lake import Lake, Table
+from singerlake.log import conflicts, log
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops.change.asked_rows import PART_ROWS
+from singerlake.ops.change.job import Changed, change_rows
+from singerlake.ops.change.plan import ChangeOptions, Mode
+from singerlake.ops.change.row_set import Part
+from singerlake.ops.change.sql.checked_rows import CheckedRows
+from singerlake.ops.change.sql.frame_rows import FrameRows
+from singerlake.ops.create import create as plans
+from singerlake.ops.create.create_table import check_key_names, create_of
+from singerlake.ops.create.query_schema import schema_of
+from singerlake.ops.publish.projected import AFTER, BEFORE, Projected
+from singerlake.overlay.alter import OverlayChange
+from singerlake.publish import refreshes
+from singerlake.publish.positions import behind
+from singerlake.publish.projection import DECIDE_ROWS, OnSchemaChange, Projection
+from singerlake.publish.published import Position, SourceState
+from singerlake.publish.refreshes import Refresh
+from singerlake.publish.schema_changes import AnswerChange, answer_changes, evolved
+from singerlake.rows.batches.row_columns import aliases
+from singerlake.rows.given.rows import special_names
+from singerlake.sql.state.frames import cast_to
+from singerlake.sql.state.key_violations import key_violations
+
+ATTEMPTS = 3
+"""Times that a refresh begins anew, because somebody else changed the table meanwhile."""
+
+
+class How(str, Enum):
+    """How a staging table was brought up to date."""
+
+    UP_TO_DATE = "up to date"
+    """It was: nothing was read."""
+    CREATED = "created"
+    INCREMENTAL = "incremental"
+    """Only rows that changed were read."""
+    COMPARED = "compared"
+    """All rows were computed, and compared with those that there were."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What a refresh of a staging table did, or would do.
+
+    Attributes:
+        projection: Whose.
+        how: How the rows were found.
+        why: Why all rows were computed, as a clause; empty where they were not.
+        changed: What became of the rows. A refresh that found none to change still makes a
+            transaction, for how far the table is.
+        columns: What became of the columns.
+        position: What the table shows from then on.
+    """
+
+    projection: Projection
+    how: How
+    why: str
+    changed: Changed
+    columns: Sequence[AnswerChange]
+    position: Position
+
+    @property
+    def transaction(self) -> int | None:
+        """The transaction that it made; None where it made none."""
+        return self.changed.transaction
+
+    @property
+    def is_change(self) -> bool:
+        """Whether the table has other rows or columns then."""
+        done = self.changed
+        rows = done.inserted or done.updated or done.deleted
+        return self.how is How.CREATED or bool(rows or self.columns)
+
+
+def stage(
+    spark: SparkSession,
+    lake: Lake,
+    projection: Projection,
+    *,
+    full_refresh: bool = False,
+    dry_run: bool = False,
+    at: str | None = None,
+) -> Staged:
+    """Bring a staging table to what its projection says.
+
+    Args:
+        spark: The session.
+        lake: The lake.
+        projection: What to stage, and where; it has a ``stage``.
+        full_refresh: Compute all rows, and compare them, even where less would do.
+        dry_run: Only say what would be done.
+        at: The version, by number or label, in which tables are read that the SQL names without
+            one; their heads by default.
+
+    Raises:
+        InvalidQueryError: The SQL cannot be asked, or of an incremental projection: answers
+            otherwise each time.
+        UsageError: The table is none that a projection made, or the columns are others and the
+            projection says that this is an error.
+        ViolationsError: The key is not one: null, or there twice.
+        ConflictError: Others kept changing the table.
+        SingerlakeError: As :func:`change_parts` does.
+    """
+    if projection.stage is None:
+        raise UsageError(f"the projection {projection.name} has no stage to bring up to date")
+    attempts = 0
+    while True:
+        attempts += 1
+        # Before the tables that it is made of: what another makes of newer states of these
+        # meanwhile is a conflict then. After them it would be taken for what there was to begin
+        # with, and be replaced by older rows.
+        head = _present(lake, projection.stage)
+        with Projected(spark, lake, projection.sql, at=at) as asked:
+            table = lake.table(projection.stage)
+            job = _Job(spark, lake, projection, asked, table, head, full_refresh, dry_run)
+            try:
+                return job.run()
+            except ConflictError:
+                if attempts == ATTEMPTS or not job.was_overtaken():
+                    raise
+
+
+def _present(lake: Lake, name: TableName) -> Snapshot | None:
+    """The staging table; None where there is none, or none any more."""
+    present = log.read_snapshot(lake.store, name)
+    return None if present is None or present.dropped_at else present
+
+
+class _Job:
+    """One attempt, on the table as it is."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        projection: Projection,
+        asked: Projected,
+        table: Table,
+        head: Snapshot | None,
+        full_refresh: bool,
+        dry_run: bool,
+    ) -> None:
+        self._spark = spark
+        self._lake = lake
+        self._projection = projection
+        self._asked = asked
+        self._full = full_refresh
+        self._dry_run = dry_run
+        self._table = table
+        self._head = head
+        definition, uri = projection.definition, lake.store.uri
+        self._position = Position(projection.name, definition, uri, asked.sources)
+
+    def was_overtaken(self) -> bool:
+        """Tell whether the table is not what it was when the attempt began."""
+        before, now = self._head, _present(self._lake, self._table.name)
+        return (before and before.number) != (now and now.number)
+
+    def run(self) -> Staged:
+        projection, asked = self._projection, self._asked
+        if projection.incremental:
+            asked.check_deterministic(f"the SQL of the projection {projection.name}")
+        check_key_names(projection.key, [field.name for field in asked.fields])
+        entry = schema_of(asked.fields, list(projection.key))
+        if self._head is None:
+            return self._create()
+        last = refreshes.last_refresh(self._lake.store, self._head)
+        if last is None:
+            raise UsageError(
+                f"{self._table.name} is a table that no projection made, and {projection.name} "
+                "would replace all its rows: give the projection another stage, or the table "
+                "another name"
+            )
+        columns = answer_changes(self._head, entry)
+        if columns and projection.on_schema_change is OnSchemaChange.FAIL:
+            raise UsageError(self._other_columns(columns))
+        why = self._why_all(last, columns)
+        if why is not None:
+            return self._replace(self._head, last, entry, columns, why)
+        if self._is_as_read(last):
+            return self._staged(How.UP_TO_DATE, "", Changed(None), ())
+        rows = self._difference(last.position.sources, columns_of(entry))
+        changed = self._change(self._head, last, rows, Mode.UPSERT)
+        return self._staged(How.INCREMENTAL, "", changed, ())
+
+    def _staged(
+        self, how: How, why: str, changed: Changed, columns: Sequence[AnswerChange]
+    ) -> Staged:
+        return Staged(self._projection, how, why, changed, columns, self._position)
+
+    def _other_columns(self, columns: Sequence[AnswerChange]) -> str:
+        listed = "; ".join(map(str, columns))
+        return (
+            f"the rows of the projection {self._projection.name} have other columns than "
+            f"{self._table.name}: {listed}; nothing was changed: change the SQL, or say "
+            "on_schema_change: evolve"
+        )
+
+    def _is_as_read(self, last: Refresh) -> bool:
+        """Whether each table reads as it did: the rows that are staged are those of today."""
+        then, now = last.position.sources, self._asked.states
+        if [one.table for one in then] != [str(one.table) for one in now]:
+            return False
+        return all(behind(one, other) is None for one, other in zip(then, now, strict=True))
+
+    def _other_definition(self, last: Refresh) -> list[str]:
+        """What the projection says otherwise of which rows there are."""
+        changed = self._projection.changed_since(last.position.definition)
+        return [one for one in changed if one in DECIDE_ROWS]
+
+    def _says_something_new(self, last: Refresh) -> bool:
+        """Whether a transaction is worth it for its metadata alone.
+
+        Without one each refresh to come would look at the same transactions again.
+        """
+        touched = last.touched is not None
+        return touched or bool(self._other_definition(last)) or not self._is_as_read(last)
+
+    def _why_all(self, last: Refresh, columns: Sequence[AnswerChange]) -> str | None:
+        """Why all rows have to be computed, as a clause; None where those that changed will do."""
+        table = self._table.name
+        if self._full:
+            return "it was asked for"
+        if last.touched is not None:
+            return f"transaction {last.touched} of {table} was no refresh"
+        if changed := self._other_definition(last):
+            return f"the definition changed: {', '.join(changed)}"
+        if columns:
+            return "the columns are others: " + "; ".join(map(str, columns))
+        if self._is_as_read(last):
+            return None
+        if not self._projection.incremental:
+            return "the projection is not incremental"
+        if not self._projection.key:
+            return f"{table} has no key"
+        if (why := self._asked.obstacle(last.position.sources)) is not None:
+            return why
+        if not self._asked.is_key(self._projection.key):
+            return f"the key is not that of {self._asked.sources[0].table}"
+        return None
+
+    def _create(self) -> Staged:
+        projection, said = self._projection, refreshes.metadata_of(self._position)
+        if self.was_overtaken():
+            raise conflicts.made_meanwhile(self._table.name)
+        plans.new_name(str(self._table.name))
+        del said["sources"]  # a creation says that itself
+        options = ChangeOptions(metadata=said, dry_run=self._dry_run)
+        with self._asked.rows() as result:
+            made = create_of(
+                self._spark,
+                self._lake,
+                self._table.name,
+                projection.sql,
+                result,
+                keys=projection.key,
+                options=options,
+            )
+        changed = Changed(made.transaction, inserted=made.rows)
+        return self._staged(How.CREATED, "there was no table", changed, ())
+
+    def _replace(
+        self,
+        head: Snapshot,
+        last: Refresh,
+        entry: SchemaEntry,
+        columns: Sequence[AnswerChange],
+        why: str,
+    ) -> Staged:
+        """Compute all rows and make the table's rows these; only the difference is written."""
+        with self._asked.rows() as result:
+            frame = _typed(result.frame, columns_of(entry)).persist(StorageLevel.DISK_ONLY)
+            try:
+                with plain_errors(), stages(self._spark, "computing all rows", more=3):
+                    self._check_key(frame)
+                    tasks = 1 + frame.count() // PART_ROWS
+                said = partial(evolved, entry=entry) if columns else None
+                changed = self._change(head, last, frame, Mode.REPLACE, said, tasks)
+            finally:
+                frame.unpersist()
+        return self._staged(How.COMPARED, why, changed, columns)
+
+    def _check_key(self, frame: DataFrame) -> None:
+        key = self._projection.key
+        if not key:
+            return
+        own = frame.columns
+        numbers, names = [own.index(name) for name in key], aliases(len(own))
+        renamed = many_columns.named(frame, names)
+        if wrong := key_violations(renamed, [names[n] for n in numbers], key):
+            raise ViolationsError.of_lines(
+                f"{', '.join(key)} cannot be the key of {self._table.name}, and nothing was "
+                f"changed: in the answer to the SQL of the projection {self._projection.name}",
+                *wrong.lines(),
+                "leave these rows out in the SQL, or name more columns that tell them apart",
+            )
+
+    def _difference(self, since: Sequence[SourceState], columns: Columns) -> DataFrame:
+        """The rows that may have changed, as an upsert has them: those that are gone are to go."""
+        asked, key = self._asked, self._projection.key
+        names = [name for name, _ in columns]
+        delete = special_names(names).delete
+        # As published rows are, they are looked up in the table that holds them.
+        fresh = asked.fresh(since) if {*key} == {*asked.key} else None
+        if fresh is not None:
+            given = fresh.to_upsert(delete)
+            # Without a batch Spark does not take a table: of no rows there is one.
+            batches = given.to_batches() or [pa.RecordBatch.from_pylist([], given.schema)]
+            return _typed(
+                self._spark.createDataFrame(pa.Table.from_batches(batches)), columns, delete
+            )
+        before, after = ([many_columns.member(side, n) for n in names] for side in (BEFORE, AFTER))
+        cells = [
+            f"coalesce({now}, {then})" if name in key else now
+            for name, then, now in zip(names, before, after, strict=True)
+        ]
+        pairs = many_columns.selected(asked.changes(since).pairs, [*cells, f"{AFTER} is null"])
+        return _typed(pairs, columns, delete)
+
+    def _change(
+        self,
+        head: Snapshot,
+        last: Refresh,
+        rows: DataFrame,
+        mode: Mode,
+        said: OverlayChange | None = None,
+        tasks: int | None = None,
+    ) -> Changed:
+        source = f"the projection {self._projection.name}"
+        given = FrameRows(rows) if tasks is None else FrameRows(rows, tasks)
+        engine = SparkEngine(self._spark)
+
+        def parts(_: Engine[Any], present: Snapshot) -> list[Part]:
+            return [Part((given.row_set(engine, present, source),), mode)]
+
+        options = ChangeOptions(
+            metadata=refreshes.metadata_of(self._position),
+            etag=head.number,
+            dry_run=self._dry_run,
+            said=said,
+            always=self._says_something_new(last),
+        )
+        with plain_errors():
+            return change_rows(self._table, parts, options, lambda _: engine, CheckedRows)
+
+
+def _typed(frame: DataFrame, columns: Columns, *others: str) -> DataFrame:
+    """Rows in exactly the types of a table, which hold each value of the query's as it is."""
+    names = [*(name for name, _ in columns), *others]
+    return many_columns.named(cast_to(frame, columns), names)

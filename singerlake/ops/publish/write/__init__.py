@@ -1,0 +1,1 @@
+"""Files of published rows that executors write."""

@@ -1,0 +1,68 @@
+"""What reverts and undos have in common: their engine, and the checks of rows that come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from singerlake.engine.base import Engine
+from singerlake.engine.work import Work
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops.rows_back.revert import Outcome
+from singerlake.snapshot.from_blocks import needed_blocks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class RowsBackPlan(Protocol):
+    """What a plan says of rows that come back."""
+
+    @property
+    def after(self) -> Snapshot:
+        """The rows as they will be read."""
+
+    @property
+    def retyped(self) -> set[str]:
+        """Columns whose values of then may not fit the type of now."""
+
+
+def work(head: Snapshot, old: Snapshot | None, last: int) -> Work:
+    """Estimate the reading of an old state, and of all that came since.
+
+    Args:
+        head: The table as it is.
+        old: The state; None if there was no table yet.
+        last: Its last block.
+    """
+    since = [block for block in head.blocks if block.number > last]
+    known = {block.number for block in since}
+    needed = needed_blocks(old) if old is not None else ()
+    before = (block for block in needed if block.number not in known)
+    return Work.of([*since, *before], len((old or head).columns))
+
+
+def asked_in_sql(wanted: RowsBackPlan) -> str | None:
+    """Say what rows that come back have to be checked for in SQL, if anything."""
+    after = wanted.after
+    if after.overlay.constraints:
+        return f"the constraints of {after.table}"
+    if wanted.retyped:
+        return f"whether old rows fit the types that {after.table} has now"
+    return None
+
+
+def checked_by_spark(engine: Engine[Any], check: Callable[[SparkSession], Outcome]) -> Outcome:
+    """Have a check of rows that come back run.
+
+    Args:
+        engine: Spark.
+        check: What runs on its session.
+    """
+    from singerlake.engine.spark.engine import SparkEngine
+    from singerlake.engine.spark.jvm.failures import plain_errors
+
+    if not isinstance(engine, SparkEngine):
+        raise TypeError("old rows are checked by Spark")
+    with plain_errors():
+        return check(engine.spark)

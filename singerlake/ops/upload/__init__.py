@@ -1,0 +1,1 @@
+"""Put the rows of files into a table, or make a table of them."""

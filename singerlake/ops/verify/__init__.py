@@ -1,0 +1,1 @@
+"""Hold a table, or a lake, against its log."""

@@ -1,1 +1,0 @@
-"""Rows that go back to what they were: reverts and undos, with Spark and without."""

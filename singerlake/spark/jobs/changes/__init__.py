@@ -1,1 +1,0 @@
-"""Jobs that change a table's rows or columns, from what is asked to the commit."""

@@ -1,1 +1,0 @@
-"""Jobs that bring rows in as a whole: new tables from queries or files, uploads."""

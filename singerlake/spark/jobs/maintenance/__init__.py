@@ -1,1 +1,0 @@
-"""Jobs that keep a lake in order: freeze, vacuum, verify."""

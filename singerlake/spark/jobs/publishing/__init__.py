@@ -1,1 +1,0 @@
-"""Jobs that stage projections and publish them, whole or by what changed."""

@@ -1,1 +1,0 @@
-"""Jobs that take back what was done: revert and undo."""

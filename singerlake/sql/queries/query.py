@@ -1,0 +1,314 @@
+"""SQL over a lake's tables and their versions: SELECT only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.engine.spark.jvm.failures import condition, first_line, plain_errors
+from singerlake.engine.spark.jvm.settings import EXACT_DECIMALS
+from singerlake.errors import (
+    ConflictError,
+    InvalidQueryError,
+    NotFoundError,
+    SingerlakeError,
+)
+from singerlake.format import sql_tokens
+from singerlake.format.lake_log import LakeVersion
+from singerlake.format.log import FrozenVersion
+from singerlake.format.names import TableName
+from singerlake.format.sql_tables import find
+from singerlake.lake import Lake
+from singerlake.log import lake_log
+from singerlake.log.lease import ReaderLease
+from singerlake.log.snapshot import Snapshot
+from singerlake.nearest import SHOWN, nearest, offer
+from singerlake.rows.blocks.misfits import FAIL, check_choice
+from singerlake.sql import plan, row_weight
+from singerlake.sql.column_lineage import Origins
+from singerlake.sql.plan import Relation
+from singerlake.sql.result import QueryResult, Source
+from singerlake.sql.state import requested_rows
+from singerlake.sql.state.frames import with_provenance
+from singerlake.sql.table_names import with_views
+
+_MISSING_COLUMN = ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "FIELD_NOT_FOUND")
+
+
+def query(
+    spark: SparkSession,
+    lake: Lake,
+    sql: str,
+    *,
+    provenance: bool = False,
+    etags: Mapping[str, int] | None = None,
+    misfits: str = FAIL,
+    heads: Mapping[TableName, int] | None = None,
+    lake_version: LakeVersion | None = None,
+) -> QueryResult:
+    """Query a lake.
+
+    Tables are written ``tap.stream`` or ``tap.stream.2``, a dash as an underscore or the
+    part in backticks; a version also as ``VERSION AS OF 2`` or ``'label'``, or the state at
+    a time as ``TIMESTAMP AS OF '2026-11-20T12:00:00Z'``, or at a transaction as
+    ``VERSION AS OF '@17'``. Nothing is computed until rows are taken from the result, except
+    indexes that are not there yet.
+
+    Args:
+        spark: The session. What the query needs is kept in one of its own, so that queries
+            do not see each other.
+        lake: The lake.
+        sql: One SELECT.
+        provenance: Give every table three more columns: ``_row_id``; ``_row_version``, the
+            number of the row's block; and ``_transaction``, which brought the block.
+        etags: For tables read at their head, by ``tap.stream``: the transaction they must
+            still be at. The name ``*`` stands for every table.
+        misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
+            error to read one, ``null`` reads it as null, and ``text`` makes text of its
+            column. The result's sources say how many there were.
+        heads: For tables read at their head: the transaction whose state is taken for it.
+        lake_version: Tables that are named without a version are read at that of this lake
+            version.
+
+    Raises:
+        ConflictError: A table has moved on from its etag.
+        InvalidQueryError: It is no SELECT, does not parse, or names no column of the tables.
+        NotFoundError: It names a table or a version that is not there.
+        DamagedError: A table's data cannot be read.
+    """
+    check_choice(misfits)
+    with plain_errors():
+        own, text, relations = parsed(spark, sql)
+    views = Views(
+        spark,
+        own,
+        lake,
+        provenance=provenance,
+        misfits=misfits,
+        etags=dict(etags or {}),
+        heads=dict(heads or {}),
+        lake_version=lake_version,
+    )
+    try:
+        with plain_errors():
+            asked = planned(text, relations, views)
+            frame = row_weight.limited(asked)
+    except BaseException:
+        views.release()
+        raise
+    tables = {name: views.states[key] for key, name in views.names.items()}
+    origins = Origins(asked, tables)
+    return QueryResult(frame, list(views.sources.values()), views.leases, origins)
+
+
+def parsed(spark: SparkSession, sql: str) -> tuple[SparkSession, str, list[Relation]]:
+    """Return a session of the query's own, the query as Spark takes it, and what it reads.
+
+    Raises:
+        InvalidQueryError: It is no SELECT, or does not parse.
+    """
+    own = spark.newSession()
+    # The session's catalog knows no file formats to read from a path, whatever the name.
+    own.conf.set("spark.sql.runSQLOnFiles", "false")
+    # Else ${env:AWS_SECRET_ACCESS_KEY} in a query is what the environment says.
+    own.conf.set("spark.sql.variable.substitute", "false")
+    own.conf.set("spark.sql.caseSensitive", "true")
+    for name, value in EXACT_DECIMALS.items():
+        own.conf.set(name, value)
+    text = sql_tokens.quote_versions(sql)
+    return own, text, plan.relations(own, text)
+
+
+def planned(text: str, relations: list[Relation], views: Views) -> DataFrame:
+    """Plan a query over views; what a row of it may weigh is not limited.
+
+    Raises:
+        InvalidQueryError: It calls what it may not, or names no column of the tables.
+        NotFoundError: It names a table or a version that is not there.
+    """
+    try:
+        frame = views.own.sql(with_views(text, relations, views.known, views.view))
+        plan.check_analyzed(frame._jdf.queryExecution().analyzed())
+        return frame
+    except AnalysisException as error:
+        raise _explained(error, views) from None
+
+
+@dataclass
+class Views:
+    """The lake's tables as views of the query's session, made as they turn up.
+
+    Attributes:
+        spark: The session that makes indexes.
+        own: The session that the views are in, and their rows.
+        lake: The lake.
+        provenance: Whether the tables have three more columns.
+        misfits: What becomes of values that do not fit.
+        etags: For tables read at their head: the transaction they must be at.
+        heads: For tables read at their head: the transaction whose state is taken for it.
+        lake_version: Says the versions of tables that are named without one.
+        rows: Gives a table's rows under its columns' own names; None reads them.
+        states: What is read, by the table and its transaction.
+        sources: The same for people.
+        leases: Keep vacuums off what is read.
+    """
+
+    spark: SparkSession
+    own: SparkSession
+    lake: Lake
+    provenance: bool = False
+    misfits: str = FAIL
+    etags: dict[str, int] = field(default_factory=dict)
+    heads: dict[TableName, int] = field(default_factory=dict)
+    lake_version: LakeVersion | None = None
+    rows: Callable[[TableName, Snapshot], DataFrame] | None = None
+    replaced: dict[tuple[TableName, int], Mapping[str, int]] = field(default_factory=dict)
+    mark: str = field(default_factory=lambda: f"singerlake_{uuid4().hex[:8]}")
+    names: dict[tuple[TableName, int], str] = field(default_factory=dict)
+    states: dict[tuple[TableName, int], Snapshot] = field(default_factory=dict)
+    sources: dict[tuple[TableName, int, int | None], Source] = field(default_factory=dict)
+    columns: dict[TableName, list[str]] = field(default_factory=dict)
+    leases: list[ReaderLease] = field(default_factory=list)
+    _heads: dict[TableName, Snapshot] = field(default_factory=dict)
+    _known: list[TableName] | None = None
+
+    @property
+    def known(self) -> list[TableName]:
+        """The lake's tables, listed once a query."""
+        if self._known is None:
+            self._known = self.lake.tables()
+        return self._known
+
+    def view(self, relation: Relation) -> str:
+        """Return the name of the view that holds what a relation means."""
+        name, version = self.find(relation.parts)
+        if version is not None and (relation.version or relation.timestamp):
+            raise InvalidQueryError(f"{'.'.join(relation.parts)} names two versions at once")
+        pinned = version or relation.version
+        if pinned is None and relation.timestamp is None and self.lake_version is not None:
+            pinned = lake_log.version_of(self.lake_version, name)
+        head = self.head(name)
+        number = None
+        if relation.timestamp is not None:
+            snapshot = head.at_time(relation.timestamp)
+        elif pinned is not None:
+            frozen, snapshot = self._named(head, pinned)
+            number = frozen.number if frozen is not None else None
+        else:
+            self._check_etag(head)
+            snapshot = head.at(self.heads.get(name, head.number))
+        key = (name, snapshot.number)
+        if key not in self.names:
+            self.names[key] = self._make(name, snapshot)
+            self.states[key] = snapshot
+        replaced = self.replaced.get(key, {})
+        source = Source(
+            name, number, snapshot.number, replaced, snapshot.commit, snapshot.erased_at
+        )
+        self.sources[(name, snapshot.number, number)] = source
+        return self.names[key]
+
+    def find(self, parts: tuple[str, ...]) -> tuple[TableName, str | None]:
+        """Find the table that a name means, and the version if it has one.
+
+        Raises:
+            NotFoundError: The lake has no such table.
+            InvalidQueryError: It could mean several.
+        """
+        try:
+            return find(parts, self.known)
+        except NotFoundError:
+            if len(parts) == 1:
+                raise
+            raise self.lake.missing(TableName(parts[0], ".".join(parts[1:]))) from None
+
+    def _named(self, head: Snapshot, wanted: str) -> tuple[FrozenVersion | None, Snapshot]:
+        try:
+            return head.named(wanted)
+        except NotFoundError as error:
+            other = TableName(head.table.tap, f"{head.table.stream}.{wanted}")
+            if other not in self.known:
+                raise
+            hint = ".".join(map(sql_tokens.quote, (other.tap, other.stream)))
+            raise NotFoundError(f"{error}; the stream of that name is written {hint}") from None
+
+    def head(self, name: TableName) -> Snapshot:
+        """Return a table's head: one snapshot a query, so that all its parts see the same."""
+        if name not in self._heads:
+            lease = self.lake.table(name).lease().acquire()
+            self.leases.append(lease)
+            self._heads[name] = lease.snapshot
+        return self._heads[name]
+
+    def release(self) -> None:
+        """Give up the leases, where there will be no result."""
+        for lease in self.leases:
+            lease.release()
+
+    def _check_etag(self, head: Snapshot) -> None:
+        wanted = self.etags.get(str(head.table), self.etags.get("*"))
+        if wanted is not None and wanted != head.number:
+            raise ConflictError(
+                f"{head.table} is at transaction {head.number}, not {wanted} any more: "
+                "ask again, without the etag"
+            )
+
+    def over(self, rows: Callable[[TableName, Snapshot], DataFrame]) -> Views:
+        """Return views of the same tables with other rows, under the same leases."""
+        mark = f"{self.mark}_{uuid4().hex[:8]}"
+        return replace(self, rows=rows, names={}, replaced={}, mark=mark)
+
+    def _make(self, name: TableName, snapshot: Snapshot) -> str:
+        frame = self._read(name, snapshot) if self.rows is None else self.rows(name, snapshot)
+        self.columns[name] = list(frame.columns)
+        view = f"{self.mark}_{len(self.names) + 1}"
+        frame.createOrReplaceTempView(view)
+        return view
+
+    def _read(self, name: TableName, snapshot: Snapshot) -> DataFrame:
+        table = self.lake.table(name)
+        with plain_errors():
+            requested = requested_rows.rows(
+                self.spark, self.own, table, snapshot, self.misfits, named=not self.provenance
+            )
+        self.replaced[(name, snapshot.number)] = requested.misfits
+        if self.provenance:
+            return with_provenance(requested.frame, requested.shape, snapshot)
+        return requested.frame
+
+
+def _explained(error: AnalysisException, views: Views) -> SingerlakeError:
+    """Turn Spark's complaint about names into one that shows the names there are."""
+    what = condition(error)
+    parameters = error.getMessageParameters() or {}
+    if what.startswith(_MISSING_COLUMN):
+        name = parameters.get("objectName") or parameters.get("fieldName") or "?"
+        return InvalidQueryError(f"there is no column {name}: {_columns_offered(name, views)}")
+    if what.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        name = str(parameters.get("relationName", "?")).replace("`", "")
+        try:
+            find(tuple(name.split(".")), views.known)
+        except SingerlakeError as explained:
+            return explained
+    message = first_line(error)
+    for (table, _), view in views.names.items():
+        message = message.replace(f"`{view}`", str(table)).replace(view, str(table))
+    return InvalidQueryError(message)
+
+
+def _columns_offered(name: str, views: Views) -> str:
+    """What to say after "there is no column …", which may be of any of the tables that are read."""
+    wanted = name.rpartition(".")[2].strip("`")
+    near = [
+        f"{column} of {table}"
+        for table, columns in views.columns.items()
+        for column in nearest(wanted, columns)
+    ]
+    if near:
+        return f"did you mean {' or '.join(near[:SHOWN])}?"
+    offers = (f"{table}: {offer(wanted, own)}" for table, own in views.columns.items())
+    return "; ".join(offers) or "no table is read"

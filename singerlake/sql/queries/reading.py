@@ -1,0 +1,106 @@
+"""A table as a Spark frame, for notebooks and for jobs of one's own."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.engine.spark.jvm.failures import plain_errors
+from singerlake.engine.spark.jvm.session import given, session
+from singerlake.errors import UsageError
+from singerlake.files.content_column import MOST_BYTES
+from singerlake.lake import Lake, Table
+from singerlake.log.snapshot import Snapshot
+from singerlake.rows.blocks.misfits import FAIL, check_choice, replaced_words
+from singerlake.snapshot.selection import Read
+from singerlake.sql.queries import file_contents
+from singerlake.sql.queries.file_contents import BINARY, REFERENCE, with_contents
+from singerlake.sql.result import QueryResult
+from singerlake.sql.state.frames import with_provenance
+from singerlake.sql.state.from_blocks import state_rows
+from singerlake.sql.state.requested_rows import rows
+
+logger = logging.getLogger(__name__)
+
+
+def read_table(
+    name: str,
+    *,
+    lake: str | Lake | None = None,
+    version: int | str | None = None,
+    spark: SparkSession | None = None,
+    provenance: bool = False,
+    misfits: str = FAIL,
+    files: str = REFERENCE,
+    file_bytes: int = MOST_BYTES,
+) -> DataFrame:
+    """Do what :func:`singerlake.spark.read_table` says."""
+    if not isinstance(lake, Lake):
+        lake = Lake.open(lake)
+    table, ref = lake.find(name)
+    if version is not None and ref.version is not None:
+        raise UsageError(f"{name} names a version, and version={version!r} another: give one")
+    wanted = ref.version if version is None else str(version)
+    return read_state(
+        table,
+        wanted,
+        spark=spark,
+        provenance=provenance,
+        misfits=misfits,
+        files=files,
+        file_bytes=file_bytes,
+    )
+
+
+def read_state(
+    table: Table,
+    wanted: str | None,
+    *,
+    spark: SparkSession | None = None,
+    provenance: bool = False,
+    misfits: str = FAIL,
+    files: str = REFERENCE,
+    file_bytes: int = MOST_BYTES,
+) -> DataFrame:
+    """Read a table's rows at a version's number or label, or at ``@17``; at the head for None.
+
+    The other arguments are those of :func:`singerlake.spark.read_table`.
+    """
+    check_choice(misfits)
+    file_contents.check_choice(files, file_bytes)
+    spark = given(spark)
+    lease = table.lease().acquire()
+    try:
+        snapshot = lease.snapshot if wanted is None else lease.snapshot.named(wanted)[1]
+        with plain_errors():
+            requested = rows(spark, spark, table, snapshot, misfits, named=not provenance)
+            frame = requested.frame
+            if provenance:
+                frame = with_provenance(frame, requested.shape, snapshot)
+            if files == BINARY:
+                frame = with_contents(frame, table, snapshot, file_bytes)
+    except BaseException:
+        lease.release()
+        raise
+    for message in replaced_words(snapshot.table, requested.misfits, misfits):
+        logger.warning("%s", message)
+    weakref.finalize(frame, lease.release)
+    return frame
+
+
+def arrow_rows(table: Table, snapshot: Snapshot, misfits: str) -> Read:
+    """Give what reads the rows of a state that can have no index.
+
+    It raises the error where a value that is read does not fit.
+
+    Args:
+        table: The table, under a lease.
+        snapshot: The table at the transaction.
+        misfits: What becomes of values that do not fit their columns.
+    """
+    spark = session()
+    with plain_errors():
+        frame = state_rows(spark, table, snapshot, misfits)
+    return lambda columns: QueryResult(frame.select(*columns), []).batches()

@@ -1,0 +1,293 @@
+"""The rows of a state that do not keep what people asked of all rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+
+from singerlake.engine.spark.engine import SparkEngine
+from singerlake.engine.spark.jvm.failures import plain_errors
+from singerlake.errors import InvalidQueryError, SingerlakeError, ViolationsError
+from singerlake.format.constraint_types import NUMBERS, TEXTS
+from singerlake.format.overlay import Constraint
+from singerlake.format.overlay_words import constraint_words
+from singerlake.format.types import DIGITS, INTEGER, NUMBER, Kind, Type
+from singerlake.lake import Table
+from singerlake.log.snapshot import Snapshot
+from singerlake.quantities import count
+from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, alias
+from singerlake.rows.state.shape import Shape
+from singerlake.rows.validation.pattern_step import PatternStep
+from singerlake.safe_text import visible
+from singerlake.snapshot import building
+from singerlake.sql import conditions
+from singerlake.sql.state import index_rows
+from singerlake.sql.state.frames import spark_type
+
+FIRST = 10
+"""Rows that are shown; the others are counted."""
+_LONGEST = 100
+_PARTED = (Kind.STRUCT, Kind.LIST)
+_CONTEXT = Context(prec=1_000)
+"""For all digits of a double's bound."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """The rows of a state that do not keep a constraint.
+
+    Attributes:
+        name: The constraint's.
+        words: What it asks for.
+        rows: How many rows break it.
+        first: The first of them: what each has in the constraint's columns, and where it is; of
+            ``unique`` the values that several rows have.
+        found: How many there are of what ``first`` has the first of.
+        why: Why nobody can tell which rows break it; empty where that is known.
+        breaking: The rows, but for ``unique``.
+    """
+
+    name: str
+    words: str
+    rows: int
+    first: Sequence[str]
+    found: int
+    why: str = ""
+    breaking: DataFrame | None = None
+
+    @property
+    def untold(self) -> str:
+        """Say why nobody can tell which rows break it."""
+        return f"{self.name} ({visible(self.words)}) cannot be computed: {self.why}"
+
+    def lines(self) -> Iterator[str]:
+        """Say what is wrong, line by line."""
+        if self.why:
+            yield f"  {self.untold}"
+            return
+        breaks = "breaks" if self.rows == 1 else "break"
+        yield f"  {count(self.rows, 'row')} {breaks} {self.name} ({visible(self.words)}):"
+        for text in self.first:
+            yield f"    {text}"
+        if self.found > len(self.first):
+            yield f"    and {self.found - len(self.first):,} more"
+
+
+def broken_constraints(engine: SparkEngine, table: Table, snapshot: Snapshot) -> list[Violation]:
+    """Find the constraints that the rows of a state do not keep."""
+    asked = snapshot.overlay.constraints
+    if not asked:
+        return []
+    with plain_errors():
+        built = building.ensure(engine, table, snapshot, shown=True)
+        return check_constraints(index_rows.rows(engine.spark, built), built.shape, asked)
+
+
+def violations_error(snapshot: Snapshot, found: list[Violation]) -> SingerlakeError:
+    """Say why a state cannot be a version: its rows that do not keep the table's constraints."""
+    return ViolationsError.of_lines(
+        f"rows of {snapshot.table} at transaction {snapshot.number} do not keep its constraints, "
+        "and nothing was frozen:",
+        *(line for one in found for line in one.lines()),
+        "correct these rows, drop the constraint (singerlake alter), or freeze them all the same "
+        "with --allow-violations, which marks the version",
+    )
+
+
+def check_constraints(
+    frame: DataFrame, shape: Shape, constraints: Mapping[str, Constraint]
+) -> list[Violation]:
+    """Find the rows that do not keep constraints.
+
+    Args:
+        frame: The rows of a state, with provenance; columns as they are called inside. A value
+            that does not fit its column is null.
+        shape: The table's.
+        constraints: By name. One that names a column which is not there is passed over.
+    """
+    indexes = {name: index for index, name in enumerate(shape.names)}
+    asked = {
+        name: one
+        for name, one in constraints.items()
+        if one.columns and all(column in indexes for column in one.columns)
+    }
+    found = _of_rows(frame, shape, {n: c for n, c in asked.items() if c.kind != "unique"})
+    found += [
+        _not_unique(frame, shape, name, one) for name, one in asked.items() if one.kind == "unique"
+    ]
+    return [one for one in found if one.rows or one.why]
+
+
+def _of_rows(
+    frame: DataFrame, shape: Shape, constraints: Mapping[str, Constraint]
+) -> list[Violation]:
+    """Those that each row keeps or breaks by itself, all in one pass."""
+    if not constraints:
+        return []
+    indexes = {name: index for index, name in enumerate(shape.names)}
+    patterns = [
+        (indexes[column], one.pattern)
+        for one in constraints.values()
+        if one.kind == "pattern"
+        for column in one.columns
+    ]
+    if patterns:
+        added = [T.StructField(f"broken{n}", T.BooleanType()) for n in range(len(patterns))]
+        schema = T.StructType([*frame.schema.fields, *added])
+        frame = frame.mapInArrow(PatternStep(patterns), schema)
+    frame = conditions.with_values(
+        frame, shape, [one for one in constraints.values() if one.kind == "check"]
+    )
+    numbers = iter(range(len(patterns)))
+    broken: dict[str, Column] = {}
+    why: dict[str, str] = {}
+    for name, one in constraints.items():
+        if one.kind == "check":
+            try:
+                broken[name] = ~conditions.computed(frame, shape, one)
+            except InvalidQueryError as error:
+                why[name] = str(error)
+            continue
+        if one.kind == "pattern":
+            parts = [F.col(f"broken{next(numbers)}") for _ in one.columns]
+        else:
+            parts = [
+                _broken(F.col(alias(indexes[c])), dict(shape.columns)[c], one) for c in one.columns
+            ]
+        broken[name] = F.coalesce(reduce(or_, parts), F.lit(False))
+    totals = _totals(frame, broken, why)
+    return [
+        Violation(
+            name,
+            constraint_words(one),
+            totals.get(name, 0),
+            _first(frame.where(broken[name]), shape, one) if totals.get(name) else [],
+            totals.get(name, 0),
+            why.get(name, ""),
+            frame.where(broken[name]) if totals.get(name) else None,
+        )
+        for name, one in constraints.items()
+    ]
+
+
+def _totals(frame: DataFrame, broken: dict[str, Column], why: dict[str, str]) -> dict[str, int]:
+    """Count the rows that break each; what cannot be computed is noted in ``why``."""
+    if not broken:
+        return {}
+    counts = [F.count_if(column).alias(f"n{i}") for i, column in enumerate(broken.values())]
+    try:
+        with plain_errors():
+            (row,) = frame.agg(*counts).collect()
+        return dict(zip(broken, row, strict=True))
+    except InvalidQueryError as error:  # such as a division by zero, in one of them
+        if len(broken) == 1:
+            why[next(iter(broken))] = str(error)
+            return {}
+    totals: dict[str, int] = {}
+    for name, column in broken.items():
+        totals |= _totals(frame, {name: column}, why)
+    return totals
+
+
+def _broken(column: Column, type_: Type, one: Constraint) -> Column:
+    """Whether a value breaks a constraint.
+
+    A tap may have given the column another type since, which the constraint is none for: then a
+    value breaks it, unless it is the text of a number or of a value that keeps it.
+    """
+    if one.kind == "not-null":
+        return column.isNull()
+    if one.kind == "enum":
+        same = (column == literal for value in one.values for literal in _literals(value, type_))
+        return column.isNotNull() & ~F.coalesce(reduce(or_, same, F.lit(False)), F.lit(False))
+    if one.kind == "length":
+        if type_.kind not in TEXTS:
+            return column.isNotNull()
+        value, type_ = F.length(column), INTEGER
+    elif type_.kind in NUMBERS:
+        value = column
+    else:
+        value, type_ = column.cast("string").try_cast("double"), NUMBER
+    ends = [_beyond(value, type_, one.minimum, least=True)] if one.minimum is not None else []
+    if one.maximum is not None:
+        ends.append(_beyond(value, type_, one.maximum, least=False))
+    return column.isNotNull() & F.coalesce(reduce(or_, ends), F.lit(True))
+
+
+def _beyond(value: Column, type_: Type, bound: float, *, least: bool) -> Column:
+    """Whether numbers are below a least one, or above a greatest.
+
+    Whole numbers and decimals are held against the nearest bound that has no more digits behind
+    the point than they have: no two decimals of many digits meet that Spark has none for.
+    """
+    if type_.kind is Kind.NUMBER:
+        edge = F.lit(float(bound))
+    else:
+        step = Decimal(1).scaleb(-type_.scale)
+        rounding = ROUND_CEILING if least else ROUND_FLOOR
+        exact = Decimal(repr(bound)).quantize(step, rounding, _CONTEXT)
+        if exact and exact.adjusted() >= DIGITS - type_.scale:
+            return F.lit((exact > 0) is least)  # no value of the column is as far out
+        edge = F.lit(exact)
+    return value < edge if least else value > edge
+
+
+def _literals(value: Any, type_: Type) -> list[Column]:
+    """A value as the column would have it; none where it could not."""
+    if type_.kind in _PARTED:
+        return []
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    else:
+        text = value if isinstance(value, str) else json.dumps(value)
+    if type_.kind in TEXTS:
+        return [F.lit(text)]
+    return [F.lit(text).try_cast(spark_type(type_))]
+
+
+def _not_unique(frame: DataFrame, shape: Shape, name: str, one: Constraint) -> Violation:
+    columns = [alias(shape.names.index(column)) for column in one.columns]
+    there = reduce(and_, (F.col(column).isNotNull() for column in columns))
+    alike = frame.where(there).groupBy(*columns).count().where("count > 1")
+    counted = alike.agg(F.sum("count").alias("rows"), F.count("*").alias("groups"))
+    (totals,) = counted.collect()
+    rows = totals["rows"] or 0
+    first = alike.orderBy(F.desc("count"), *columns).limit(FIRST).collect() if rows else []
+    texts = [
+        f"{', '.join(f'{n} {_cut(row[c])}' for n, c in zip(one.columns, columns, strict=True))}: "
+        f"{count(row['count'], 'row')}"
+        for row in first
+    ]
+    return Violation(name, constraint_words(one), rows, texts, totals["groups"])
+
+
+def _first(broken: DataFrame, shape: Shape, one: Constraint) -> list[str]:
+    keys = [*zip(shape.key_names, shape.key_aliases, strict=True)]
+    columns = [(name, alias(shape.names.index(name))) for name in one.columns]
+    shown = [*keys, *(pair for pair in columns if pair not in keys)]
+    # Ten rows, and of these only key and columns.
+    rows = broken.orderBy(BLOCK, ORDINAL).limit(FIRST).collect()
+    where = [] if keys else [("row", BLOCK, ORDINAL)]
+    return [
+        ", ".join(
+            [
+                *(f"{word} {row[block]}:{row[ordinal]}" for word, block, ordinal in where),
+                *(f"{name} {_cut(row[column])}" for name, column in shown),
+            ]
+        )
+        for row in rows
+    ]
+
+
+def _cut(value: Any) -> str:
+    text = "null" if value is None else visible(str(value))
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -1,1 +1,0 @@
-"""What is left of rows and texts in a lake: the search, and what it finds."""

@@ -1,0 +1,43 @@
+"""An index's rows under the table's own names, by Spark; a head's rows, read in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.lake import Table
+from singerlake.rows.state.shape import shape_of
+from singerlake.snapshot import from_blocks as blocks_read
+from singerlake.snapshot.index import Index
+from singerlake.snapshot.selection import selection
+from singerlake.snapshot.state_reader import StateReader
+from singerlake.sql.state import frames, index_rows
+from singerlake.sql.state.index_build import ensure
+
+
+def read_index(spark: SparkSession, built: Index) -> DataFrame:
+    return frames.renamed(index_rows.readable(spark, built), built.shape)
+
+
+def rows_both_ways(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
+    """The head by two ways, which must agree: from the blocks alone, and by Spark's index.
+
+    Both are read in this process: ``test_state.py`` holds Spark's own reading to them, and a job
+    for each look at a table would take longer than what is looked at.
+    """
+    head = table.snapshot()
+    chosen = selection(table.name, shape_of(head), None, None, strict=False)
+    every = set(range(len(head.columns)))
+
+    def from_blocks(columns: Any) -> Any:
+        return (batch.select(list(columns)) for batch in blocks_read.local_rows(table, head))
+
+    def read(reader: Any, misfits: set[int]) -> list[dict[str, Any]]:
+        return [row for batch in chosen.rows(reader, misfits) for row in batch.to_pylist()]
+
+    found = read(from_blocks, every)
+    built = ensure(spark, table, head)
+    indexed = read(StateReader.of(built).rows, built.misfits)
+    assert sorted(map(repr, found)) == sorted(map(repr, indexed))
+    return found
