@@ -152,7 +152,7 @@ class Bench:
             destination = open_destination(projection)
             with self._asked() as asked:
                 schema = self._schema(asked, destination)
-                files = write_ordered(self.spark, asked.source(), projection, destination, schema)
+                files = write_ordered(asked.source(), projection, destination, schema)
                 self._commit(asked, destination, [], files)
 
         cost = timed(work)
@@ -181,8 +181,8 @@ class Bench:
         )
 
     def _increment(self, ids: str) -> Cost:
-        from singerlake.ops.publish.increments import Publication
         from singerlake.ops.publish.publish_changes import planned_increment
+        from singerlake.ops.publish.write.increments import Publication
         from singerlake.publish.destinations.opening import open_destination
 
         self.turn += 1

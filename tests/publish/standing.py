@@ -58,7 +58,7 @@ def publish(
     assert one.target is not None
     place = open_destination(one)
     base = place.published()
-    step = FilesWriter.of(one, one.target, place.store, place.folder(), SCHEMA)
+    step = FilesWriter.of(one, place, SCHEMA)
     batches = [pa.record_batch([pa.array(ids, pa.int64())], schema=SCHEMA) for ids in files]
     added = [file for n, batch in enumerate(batches) for file in step.files(iter([batch]), n)]
     read = states(lake, sources, version)

@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from singerlake.engine.spark.jvm.failures import plain_errors
-from singerlake.ops.publish.increments import Increment, Publication
 from singerlake.ops.publish.projected import Projected
 from singerlake.ops.publish.publish_changes import planned_increment
+from singerlake.ops.publish.write.increments import Increment, Publication
 from singerlake.ops.publish.write.ordered_files import write_ordered
 from singerlake.publish.destinations.base import Destination
 from singerlake.publish.projection import Projection
@@ -55,9 +55,7 @@ class Run:
             schema: The columns of the files.
         """
         with plain_errors():
-            files = write_ordered(
-                self._spark, asked.source(), self._projection, self._destination, schema
-            )
+            files = write_ordered(asked.source(), self._projection, self._destination, schema)
         self._wrote(sum(file.rows for file in files))
         return files
 
@@ -70,7 +68,7 @@ class Run:
             schema: The columns of the files.
         """
         publication = Publication(self._projection, self._destination, base, schema)
-        with planned_increment(self._spark, asked, publication) as planned:
+        with planned_increment(asked, publication) as planned:
             found = planned.write()
         if not found.full_build:
             self._wrote(sum(file.rows for file in found.added), found.changed)
@@ -111,7 +109,7 @@ class DryRun(Run):
         """Count all rows."""
         del schema
         with plain_errors():
-            rows = asked.rows().frame.count()
+            rows = asked.count()
         self._wrote(rows)
         return _file(rows)
 
@@ -121,7 +119,7 @@ class DryRun(Run):
             self.written = self.changed = None
             return Increment(added=_file(base.rows), removed=base.files)
         publication = Publication(self._projection, self._destination, base, schema)
-        with planned_increment(self._spark, asked, publication) as planned:
+        with planned_increment(asked, publication) as planned:
             made, changed = planned.made, planned.counted.changed
             if made is None:
                 return planned.write()  # there is nothing to write

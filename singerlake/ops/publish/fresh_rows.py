@@ -5,24 +5,23 @@ Nothing of the earlier state is read: whoever has its rows looks them up by thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
-from singerlake.engine.spark.jvm.failures import plain_errors
+from singerlake.engine.base import Engine
 from singerlake.lake import Table
 from singerlake.log.schema_difference import Comparison
 from singerlake.publish.keys import Keys
 from singerlake.publish.lookup import can_look_up
 from singerlake.rows.batches.packing import pack, unpack
-from singerlake.rows.batches.row_columns import DELETED, PROVENANCE, alias
+from singerlake.rows.batches.row_columns import DELETED, alias
 from singerlake.rows.batches.steps import Batches, Pipeline
 from singerlake.rows.blocks import block_tasks
 from singerlake.rows.blocks.block_reader import BlockReader
@@ -30,11 +29,11 @@ from singerlake.rows.state.misfit_steps import MisfitCheck
 from singerlake.rows.state.newest_of_blocks import NewestOfBlocks
 from singerlake.rows.state.shape import Shape
 from singerlake.snapshot import building
-from singerlake.sql.state import frames
 
 MOST_BYTES = block_tasks.TASK_BYTES
 """Inflated bytes of blocks up to which their rows are brought to the driver."""
-_FOUND = "keys binary, rows binary"
+FOUND = "keys binary, rows binary"
+"""What :class:`Side` gives."""
 
 
 @dataclass(frozen=True)
@@ -77,30 +76,36 @@ class FreshRows:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A rowwise query.
+class RowwiseAnswer:
+    """What a query gives that takes one row of a table to at most one of its own.
 
     Attributes:
         schema: Its columns; times are of UTC.
         key: Those that are the table's key, in its order.
-        columns: The indexes of the table's columns that they are, where it takes all rows as they
-            are; None where Spark computes it.
-        of: Asks it of rows of the table.
+        columns: The indexes of the table's columns that they are, if it takes all rows as they
+            are; None if SQL computes it.
+        asked: Asks SQL of the rows that a step reads; gives ``keys`` and ``rows`` as
+            :class:`Side` packs them.
     """
 
     schema: pa.Schema
     key: tuple[str, ...]
     columns: Sequence[int] | None
-    of: Callable[[DataFrame], DataFrame]
+    asked: Callable[[NewestOfBlocks], Sequence[Mapping[str, Any]]] | None = None
+
+    @property
+    def keys(self) -> pa.Schema:
+        """The columns of the key."""
+        return pa.schema([self.schema.field(name) for name in self.key])
 
 
 def fresh_rows(
-    spark: SparkSession, table: Table, compared: Comparison, shape: Shape, answer: Answer
+    engine: Engine[Any], table: Table, compared: Comparison, shape: Shape, answer: RowwiseAnswer
 ) -> FreshRows | None:
     """Read what came between two states that have the same columns.
 
     Args:
-        spark: The session.
+        engine: Reads the blocks.
         table: The table.
         compared: The states.
         shape: The later one's shape.
@@ -125,37 +130,30 @@ def fresh_rows(
     if size > MOST_BYTES or rows > building.MOST_ROWS:
         return None
     blocks = [block for block in since if block.rows]
-    keys = pa.schema([answer.schema.field(name) for name in answer.key])
+    keys = answer.keys
     if not blocks:
         return FreshRows(keys.empty_table(), answer.schema.empty_table())
     reader = BlockReader.of(table.store, later, [blocks], shape.columns, shape.key_names)
     newest = NewestOfBlocks(reader, shape.keys, earlier.last_block)
-    with plain_errors():
-        found = _asked(spark, newest, shape, answer, keys).collect()
+    found = _found_of(engine, newest, shape, answer)
     return FreshRows(
         _put_together((row["keys"] for row in found), keys),
         _put_together((row["rows"] for row in found), answer.schema),
     )
 
 
-def _asked(
-    spark: SparkSession, newest: NewestOfBlocks, shape: Shape, answer: Answer, keys: pa.Schema
-) -> DataFrame:
-    one, name = frames.numbered(spark, 1), newest.reader.table
-    if answer.columns is not None:
-        check = MisfitCheck(
-            name, shape.names, keyed=bool(shape.keys), columns=frozenset(answer.columns)
-        )
-        packer = _Packer(shape.keys, keys, answer.columns, answer.schema, check)
-        return one.mapInArrow(Pipeline((newest, packer)), _FOUND)
-    every = one.mapInArrow(newest, frames.frame_schema(shape.columns, (*PROVENANCE, DELETED)))
-    stays = frames.guarded(every.where(~F.col(DELETED)), shape, name, range(len(shape.columns)))
-    rows = answer.of(frames.renamed(stays, shape))
-    found = rows.mapInArrow(_Side("rows", answer.schema), _FOUND)
-    if not shape.keys:
-        return found
-    own = every.select(*shape.key_aliases).toDF(*answer.key)
-    return found.unionAll(own.mapInArrow(_Side("keys", keys), _FOUND))
+def _found_of(
+    engine: Engine[Any], newest: NewestOfBlocks, shape: Shape, answer: RowwiseAnswer
+) -> Sequence[Mapping[str, Any]]:
+    if answer.columns is None:
+        assert answer.asked is not None  # noqa: S101  # what is no column SQL computes
+        return answer.asked(newest)
+    name = newest.reader.table
+    columns = frozenset(answer.columns)
+    check = MisfitCheck(name, shape.names, keyed=bool(shape.keys), columns=columns)
+    packer = _Packer(shape.keys, answer.keys, answer.columns, answer.schema, check)
+    tasks = engine.source(newest.reader.tasks)
+    return engine.collect(engine.map(tasks, Pipeline((newest, packer)), FOUND))
 
 
 def _put_together(packed: Iterator[bytes | None], schema: pa.Schema) -> pa.Table:
@@ -203,7 +201,7 @@ class _Packer:
 
 
 @dataclass
-class _Side:
+class Side:
     """Packs whole batches.
 
     Attributes:
@@ -215,6 +213,7 @@ class _Side:
     schema: pa.Schema
 
     def __call__(self, batches: Batches) -> Batches:
+        """Take rows with the schema's columns."""
         for batch in batches:
             table = _as(batch, self.schema.names, self.schema)
             yield _found(table, None) if self.name == "keys" else _found(None, table)

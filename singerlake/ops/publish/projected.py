@@ -6,40 +6,49 @@ it. Whether that can be done is told from metadata and the SQL alone, before any
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import and_
+from typing import Any
 
 import pyarrow as pa
-from pyspark import StorageLevel
+from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from singerlake.engine.spark.engine import SparkEngine
+from singerlake.engine.spark.engine import SparkEngine, SparkRows
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.lineage_events import Columns
 from singerlake.log.schema_difference import plan
 from singerlake.log.snapshot import Snapshot
 from singerlake.ops.diff.both_rows import BothRows
 from singerlake.ops.diff.pairs import differing
-from singerlake.ops.publish.fresh_rows import Answer, FreshRows, fresh_rows
-from singerlake.ops.publish.write.row_sources import FrameRows, IndexRows, RowSource
+from singerlake.ops.publish.answer import Answer
+from singerlake.ops.publish.fresh_rows import FOUND, FreshRows, RowwiseAnswer, Side, fresh_rows
+from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE, Changes
+from singerlake.ops.publish.write.row_sources import (
+    ComputedRows,
+    RowSource,
+    StateFiles,
+    StateRows,
+)
 from singerlake.publish.positions import erased_since, is_same_table, state_of, table_of
 from singerlake.publish.published import SourceState
+from singerlake.rows.batches.row_columns import DELETED, PROVENANCE
+from singerlake.rows.state.newest_of_blocks import NewestOfBlocks
 from singerlake.rows.state.rows_at import IS_AFTER
-from singerlake.rows.state.shape import shape_of
+from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.sql import row_weight, rowwise
 from singerlake.sql.column_lineage import Origins
 from singerlake.sql.queries.query import Views, parsed, planned
 from singerlake.sql.result import QueryResult
 from singerlake.sql.state import frames
 from singerlake.sql.state.requested_rows import index_if_kept
-
-BEFORE, AFTER = "before", "after"
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,7 @@ class SourceChanges:
         return both.where(~F.col(BEFORE).eqNullSafe(F.col(AFTER)))
 
 
-class Projected:
+class Projected(Answer[SparkRows]):
     """A projection's SQL, parsed and analysed, its tables held at their states.
 
     While it is held, no vacuum deletes what it reads; to be used as a context.
@@ -98,6 +107,7 @@ class Projected:
             one; their heads by default.
 
     Attributes:
+        engine: Computes rows.
         sources: The states of the tables that it reads.
         fields: The answer's columns, as Spark has them.
         origins: Where they come from.
@@ -109,6 +119,7 @@ class Projected:
 
     def __init__(self, spark: SparkSession, lake: Lake, sql: str, *, at: str | None = None) -> None:
         self._spark = spark
+        self.engine = SparkEngine(spark)
         self._lake = lake
         self._kept: list[DataFrame] = []
         with plain_errors():
@@ -136,8 +147,7 @@ class Projected:
         self.sources: tuple[SourceState, ...] = tuple(self._states)
 
     @property
-    def states(self) -> tuple[Snapshot, ...]:
-        """The tables at the states of :attr:`sources`."""
+    def states(self) -> tuple[Snapshot, ...]:  # noqa: D102
         return tuple(self._states.values())
 
     def _turn_to(self, at: str | None) -> dict[TableName, int | None]:
@@ -156,25 +166,16 @@ class Projected:
     def __enter__(self) -> Projected:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give up what was kept: nothing more is read. May be called again."""
+    def close(self) -> None:  # noqa: D102
         for frame in self._kept:
             frame.unpersist()
         self._kept.clear()
         self._views.release()
 
-    def check_deterministic(self, what: str) -> None:
-        """Make sure that the SQL answers the same whenever it is asked of the same rows.
+    def lineage(self) -> Columns:  # noqa: D102
+        return self.origins.columns()
 
-        Args:
-            what: What the message calls the SQL.
-
-        Raises:
-            InvalidQueryError: It does not; the function is named.
-        """
+    def check_deterministic(self, what: str) -> None:  # noqa: D102
         rowwise.check_deterministic(self._analyzed, what)
 
     @property
@@ -204,15 +205,7 @@ class Projected:
         names = (field.name for field in self.fields)
         return dict(zip(names, rowwise.origins(self._analyzed), strict=True))
 
-    def obstacle(self, since: Sequence[SourceState]) -> str | None:
-        """Tell why it cannot be said what changed since some states; None where it can.
-
-        Args:
-            since: The states that the earlier answer was computed of, by the same SQL.
-
-        Returns:
-            The reason, as a clause: ``it has a WITH``.
-        """
+    def obstacle(self, since: Sequence[SourceState]) -> str | None:  # noqa: D102
         if self._obstacle is not None:
             return f"the SQL is not row by row: {self._obstacle}"
         (now, snapshot), (then, *others) = next(iter(self._states.items())), since or (None,)
@@ -257,20 +250,34 @@ class Projected:
             )
         return SourceChanges(before, after, self.key)
 
-    def fresh(self, since: Sequence[SourceState]) -> FreshRows | None:
-        """Read what came since some states, where that tells all that may have changed.
+    def changed(self, since: Sequence[SourceState]) -> Changes[SparkRows]:  # noqa: D102
+        found = self.changes(since)
+        return Changes(self.engine, SparkRows(found.pairs), self.schema, found.key)
 
-        Args:
-            since: The states; :meth:`obstacle` gave None for them.
-
-        Raises:
-            DamagedError: A block cannot be read, or a value that is asked for does not fit.
-        """
+    def fresh(self, since: Sequence[SourceState]) -> FreshRows | None:  # noqa: D102
         (then,), snapshot = since, next(iter(self._states.values()))
         table, head = self._lake.table(table_of(then)), self._views.head(snapshot.table)
-        answer = Answer(self.schema, self.key, self._columns_of_table, self._answer)
+        asked = partial(self._fresh, shape_of(snapshot))
+        answer = RowwiseAnswer(self.schema, self.key, self._columns_of_table, asked)
         compared = plan(head, f"@{then.transaction}", f"@{snapshot.number}")
-        return fresh_rows(self._views.own, table, compared, shape_of(snapshot), answer)
+        own = SparkEngine(self._views.own)
+        return fresh_rows(own, table, compared, shape_of(snapshot), answer)
+
+    def _fresh(self, shape: Shape, newest: NewestOfBlocks) -> Sequence[Mapping[str, Any]]:
+        """Ask the SQL of the newest rows of some blocks."""
+        own, name = self._views.own, newest.reader.table
+        keys = pa.schema([self.schema.field(one) for one in self.key])
+        with plain_errors():
+            schema = frames.frame_schema(shape.columns, (*PROVENANCE, DELETED))
+            every = frames.numbered(own, 1).mapInArrow(newest, schema)
+            stays = every.where(~F.col(DELETED))
+            read = frames.guarded(stays, shape, name, range(len(shape.columns)))
+            rows = self._answer(frames.renamed(read, shape))
+            found = rows.mapInArrow(Side("rows", self.schema), FOUND)
+            if shape.keys:
+                of_key = every.select(*shape.key_aliases).toDF(*self.key)
+                found = found.unionAll(of_key.mapInArrow(Side("keys", keys), FOUND))
+            return [row.asDict() for row in found.collect()]
 
     def rows(self) -> QueryResult:
         """Give the whole answer. Indexes of its tables are made, where there are none."""
@@ -280,7 +287,11 @@ class Projected:
         sources = [replace(s, version=s.version or self._versions.get(s.table)) for s in read]
         return QueryResult(frame, sources)
 
-    def source(self) -> RowSource:
+    def count(self) -> int:  # noqa: D102
+        with plain_errors():
+            return self.rows().frame.count()
+
+    def source(self) -> RowSource[SparkRows]:
         """Give the whole answer to be written: where it is columns of one table, past Spark's SQL.
 
         Indexes of its tables are made, where there are none.
@@ -292,12 +303,12 @@ class Projected:
                 table = self._lake.table(snapshot.table)
                 index = index_if_kept(self._spark, table, snapshot)
             if index is not None:
-                return IndexRows(self._spark, index, columns, self.schema)
-        return FrameRows(self.rows().frame)
+                return StateRows(self.engine, StateFiles.of(index, columns, self.schema))
+        rows = SparkRows(self.rows().frame)
+        return ComputedRows(self.engine, rows, self.schema, part=task_number)
 
     @property
-    def schema(self) -> pa.Schema:
-        """The answer's columns; times are of UTC."""
+    def schema(self) -> pa.Schema:  # noqa: D102
         return to_arrow_schema(T.StructType(self.fields), timezone="UTC")
 
     @property
@@ -321,6 +332,7 @@ class Projected:
         return frames.renamed(empty, shape)
 
 
-def quoted(name: str) -> str:
-    """Return a column's name as Spark takes it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
+def task_number() -> int:
+    """Return the number of the part that a step of Spark's is called with."""
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()

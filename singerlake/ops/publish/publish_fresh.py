@@ -9,28 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import SparkSession
 
-from singerlake.engine.spark.jvm.failures import plain_errors
-from singerlake.engine.spark.jvm.session import cores
+from singerlake.engine.base import Engine
 from singerlake.ops.publish.fresh_rows import FreshRows
-from singerlake.ops.publish.increments import Counted, Planned, Publication
 from singerlake.ops.publish.write.files_reader import FilesReader
-from singerlake.ops.publish.write.merged_files import shares_of, write_given
+from singerlake.ops.publish.write.increments import Counted, Planned, Publication
+from singerlake.ops.publish.write.merged_files import GivenRows, shares_of, write_given
 from singerlake.publish import ranges
 from singerlake.publish.files import file_format
 from singerlake.publish.files.base import Piece
 from singerlake.publish.lookup import Lookup
-from singerlake.publish.published import DataFile
+from singerlake.rows.batches.packing import packed_cell, unpack
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.blocks import block_tasks
-from singerlake.sql.state.frames import numbered
 
-_FOUND = "file int, key long, same boolean"
+FoundRows: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]"
+_FOUND = "rows binary"
 
 
 def can_plan_fresh(publication: Publication) -> bool:
@@ -43,11 +43,11 @@ def can_plan_fresh(publication: Publication) -> bool:
     return reads_back and publication.has_columns_of_base
 
 
-def plan_fresh(spark: SparkSession, fresh: FreshRows, publication: Publication) -> Planned | None:
+def plan_fresh(engine: Engine[Any], fresh: FreshRows, publication: Publication) -> Planned | None:
     """Plan what changes at a destination that shows an earlier state.
 
     Args:
-        spark: The session.
+        engine: Reads the files.
         fresh: What came since that state.
         publication: What is there.
 
@@ -64,8 +64,7 @@ def plan_fresh(spark: SparkSession, fresh: FreshRows, publication: Publication) 
     if any(schema.field(one.name).type != one.type for one in fresh.keys.schema):
         return None  # files may hold another value than the one that is looked for
     reader = publication.reader(publication.base.files, fresh.rows.schema)
-    with plain_errors():
-        changed = _compared(spark, fresh, reader)
+    changed = _compared(engine, fresh, reader)
     if not changed.count:
         return Planned(publication)
     places = publication.places
@@ -80,12 +79,8 @@ def plan_fresh(spark: SparkSession, fresh: FreshRows, publication: Publication) 
     if shared is None:
         return None
 
-    def files() -> list[DataFile]:
-        given = (changed.gone, changed.come, key, shared, reader)
-        to = (publication.in_pieces, publication.destination, made.slots)
-        with plain_errors():
-            return write_given(spark, *given, *to)
-
+    given = GivenRows(key, changed.gone, changed.come)
+    files = partial(write_given, publication, engine, given, shared, made.slots)
     return Planned(publication, changed.counted, made, files)
 
 
@@ -109,12 +104,12 @@ class _Changed:
         return Counted(sum(len(keys) for _, keys in self.gone), len(self.come), self.count)
 
 
-def _compared(spark: SparkSession, fresh: FreshRows, reader: FilesReader) -> _Changed:
+def _compared(engine: Engine[Any], fresh: FreshRows, reader: FilesReader) -> _Changed:
     """Look the rows that came up among those that are published."""
     keys, rows, of_key = fresh.keys, fresh.rows, fresh.of_key
     if not keys.num_columns:  # then no row was ever replaced
         return _Changed([], rows, len(rows))
-    files, found, same = _found(spark, Lookup(keys, rows, of_key), reader)
+    files, found, same = _found(engine, Lookup(keys, rows, of_key), reader)
     stays = np.ones(len(rows), bool)
     stays[of_key[found[same]]] = False
     gone = [
@@ -129,19 +124,25 @@ def _compared(spark: SparkSession, fresh: FreshRows, reader: FilesReader) -> _Ch
     return _Changed(gone, come, int(differ.sum()))
 
 
-def _found(
-    spark: SparkSession, lookup: Lookup, reader: FilesReader
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def _found(engine: Engine[Any], lookup: Lookup, reader: FilesReader) -> FoundRows:
     """Of each published row with such a key: its file, its key, whether it is as it is now."""
     wanted = [index for index, file in enumerate(reader.files) if file.rows]
     if not len(lookup.keys) or not wanted:
-        nothing = np.zeros(0, np.int64)
-        return nothing, nothing, np.zeros(0, bool)
-    tasks = min(len(wanted), 2 * cores(spark))
+        return _found_none()
+    tasks = min(len(wanted), engine.parts)
     step = Finder(lookup, reader, [wanted[number::tasks] for number in range(tasks)])
-    table = numbered(spark, tasks).mapInArrow(step, _FOUND).toArrow()
+    rows = engine.collect(engine.map(engine.source([b""] * tasks), step, _FOUND))
+    found = [unpack(row["rows"]) for row in rows]
+    if not found:
+        return _found_none()
+    table = pa.concat_tables(found)
     files, keys, same = (np.asarray(table.column(name)) for name in ("file", "key", "same"))
     return files.astype(np.int64), keys.astype(np.int64), same.astype(bool)
+
+
+def _found_none() -> FoundRows:
+    nothing = np.zeros(0, np.int64)
+    return nothing, nothing, np.zeros(0, bool)
 
 
 @dataclass
@@ -176,6 +177,5 @@ class Finder:
         whole = pa.Table.from_batches(piece.read(wanted), wanted).take(pa.array(rows))
         same = self.lookup.same(whole, keys)
         files = np.full(len(rows), file, np.int32)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(files), pa.array(keys), pa.array(same)], names=["file", "key", "same"]
-        )
+        found = pa.table([files, keys, same], names=["file", "key", "same"])
+        yield pa.RecordBatch.from_arrays([packed_cell(found)], names=["rows"])

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import types as T  # noqa: N812  # as everybody names it
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.errors import InvalidQueryError, SingerlakeError, UsageError
@@ -18,9 +16,9 @@ from singerlake.lake import Lake
 from singerlake.lineage import Told
 from singerlake.log.snapshot import Snapshot
 from singerlake.ops.publish.carrying_out import DryRun, Run
-from singerlake.ops.publish.increments import Increment
 from singerlake.ops.publish.projected import Projected
 from singerlake.ops.publish.stage import How, Staged
+from singerlake.ops.publish.write.increments import Increment
 from singerlake.ops.publish.write.published_files import check_columns
 from singerlake.publish.destinations.opening import open_destination
 from singerlake.publish.positions import behind, due, is_same_table, state_of
@@ -132,7 +130,7 @@ class PublishRows:
             up_to_date = self._base is not None and self._due() is None
             if why is not None and not wanted:
                 with self._asked(None) as asked, plain_errors():
-                    now = asked.rows().frame.count()
+                    now = asked.count()
         done.full, done.why_full = why is not None, why or ""
         done.versions = [version.number for version in wanted]
         known = done.full and not wanted
@@ -231,7 +229,7 @@ class PublishRows:
             self._telling.read(state)
         columns = [(one.name, str(one.type)) for one in schema]
         uri = self._destination.store.uri
-        self._telling.published(uri, columns, self._out.written or 0, asked.origins.columns)
+        self._telling.published(uri, columns, self._out.written or 0, asked.lineage)
 
     def _increment(self, asked: Projected, schema: pa.Schema) -> Increment | None:
         """Write only what changed; None where all has to be written."""
@@ -292,7 +290,7 @@ class PublishRows:
 
     def _schema(self, asked: Projected) -> pa.Schema:
         """Give the columns of the files, which can all be written."""
-        schema = to_arrow_schema(T.StructType(asked.fields), timezone="UTC")
+        schema = asked.schema
         self._check(schema)
         schema = self._out.file_schema(schema, self._base)
         self._check_change(schema)

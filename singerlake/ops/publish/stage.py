@@ -39,7 +39,8 @@ from singerlake.ops.change.sql.frame_rows import FrameRows
 from singerlake.ops.create import create as plans
 from singerlake.ops.create.create_table import check_key_names, create_of
 from singerlake.ops.create.query_schema import schema_of
-from singerlake.ops.publish.projected import AFTER, BEFORE, Projected
+from singerlake.ops.publish.projected import Projected
+from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE
 from singerlake.overlay.alter import OverlayChange
 from singerlake.publish import refreshes
 from singerlake.publish.positions import behind

@@ -15,15 +15,17 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from singerlake.engine.base import Engine
+from singerlake.engine.choice import EngineChoice
+from singerlake.engine.work import Work
 from singerlake.errors import DamagedError, UsageError
-from singerlake.ops.publish.increments import Increment, Publication
-from singerlake.ops.publish.projected import SourceChanges
-from singerlake.ops.publish.publish_changes import write_changes
+from singerlake.ops.publish.publish_changes import planned_changes
 from singerlake.ops.publish.write import ordered_files
+from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE, Changes
+from singerlake.ops.publish.write.increments import Increment, Publication
 from singerlake.ops.publish.write.ordered_files import write_ordered
+from singerlake.ops.publish.write.row_sources import ComputedRows
 from singerlake.publish import partitions, ranges
 from singerlake.publish.destinations.base import Destination
 from singerlake.publish.destinations.opening import open_destination
@@ -38,8 +40,18 @@ from singerlake.publish.projection import (
     Transform,
 )
 from singerlake.publish.published import Commit, DataFile, Position, Published
+from singerlake.rows.batches.packing import Unpacked, pack
+from singerlake.rows.blocks.block_tasks import SENT
 
-SCHEMA = "id bigint, country string, at timestamp, name string"
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("country", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("name", pa.string()),
+    ]
+)
+NAMES = SCHEMA.names
 ROUNDS = int(os.environ.get("SINGERLAKE_PUBLISH_ROUNDS", "1"))
 """Histories of the property test for each way to lay rows out."""
 BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -51,35 +63,53 @@ State = dict[int, Row]
 class Place:
     """A destination, and what it was last told to show."""
 
-    spark: SparkSession
+    engine: Engine[Any]
     projection: Projection
     destination: Destination
     keyed: bool = True
     base: Published | None = None
     shown: State = field(default_factory=dict)
+    schema: pa.Schema = SCHEMA
 
-    @property
-    def schema(self) -> pa.Schema:
-        return to_arrow_schema(self.frame({}).schema, timezone="UTC")
+    def table(self, state: State) -> pa.Table:
+        columns = zip(*state.values(), strict=True) if state else [[]] * len(SCHEMA)
+        arrays = [pa.array(one, f.type) for one, f in zip(columns, SCHEMA, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
-    def frame(self, state: State) -> DataFrame:
-        return self.spark.createDataFrame(list(state.values()), SCHEMA)
+    def given(self, table: pa.Table) -> Any:
+        """Rows on the engine, in two parts."""
+        half = len(table) // 2
+        tasks = [pack(some.combine_chunks()) for some in (table.slice(0, half), table.slice(half))]
+        return self.engine.map(self.engine.source(tasks), Unpacked(column=SENT), table.schema)
+
+    def source(self, state: State) -> ComputedRows[Any]:
+        return ComputedRows(self.engine, self.given(self.table(state)), SCHEMA)
 
     def build(self, state: State) -> Published:
-        files_schema = self.destination.file_schema(self.schema, self.base)
-        files = write_ordered(
-            self.spark, self.frame(state), self.projection, self.destination, files_schema
-        )
+        files_schema = self.destination.file_schema(SCHEMA, self.base)
+        files = write_ordered(self.source(state), self.projection, self.destination, files_schema)
         return self._commit(state, files_schema, (), files)
+
+    def changes(self, state: State) -> Changes[Any]:
+        numbers = [n for n in {**self.shown, **state} if self.shown.get(n) != state.get(n)]
+        sides = [(self.shown.get(n), state.get(n)) for n in numbers]
+        if not self.keyed:
+            sides = [one for b, a in sides for one in ((b, None), (None, a)) if any(one)]
+        cells = [
+            [None if row is None else dict(zip(NAMES, row, strict=True)) for row in side]
+            for side in (zip(*sides, strict=True) if sides else ([], []))
+        ]
+        kind = pa.struct(list(SCHEMA))
+        pairs = pa.table([pa.array(side, kind) for side in cells], names=[BEFORE, AFTER])
+        return Changes(self.engine, self.given(pairs), SCHEMA, ("id",) if self.keyed else ())
 
     def refresh(self, state: State) -> Increment:
         assert self.base is not None
-        gone = {n: row for n, row in self.shown.items() if state.get(n) != row}
-        come = {n: row for n, row in state.items() if self.shown.get(n) != row}
-        changes = SourceChanges(self.frame(gone), self.frame(come), ("id",) if self.keyed else ())
-        files_schema = self.destination.file_schema(self.schema, self.base)
+        files_schema = self.destination.file_schema(SCHEMA, self.base)
         publication = Publication(self.projection, self.destination, self.base, files_schema)
-        done = write_changes(self.spark, changes, lambda: self.frame(state), publication)
+        everything = lambda: self.source(state)  # noqa: E731
+        with planned_changes(self.changes(state), everything, publication) as planned:
+            done = planned.write()
         if not (done.is_empty or done.full_build):
             self._commit(state, files_schema, done.kept, done.added, done.removed)
         return done
@@ -129,7 +159,7 @@ class Place:
 
 
 @pytest.fixture
-def opened(spark: SparkSession, tmp_path: Path) -> Callable[..., Place]:
+def opened(engine: EngineChoice, tmp_path: Path) -> Callable[..., Place]:
     def opening(
         format_: Format = Format.PARQUET,
         *,
@@ -140,7 +170,8 @@ def opened(spark: SparkSession, tmp_path: Path) -> Callable[..., Place]:
         target = Target(str(tmp_path / "out"), format_, file_bytes=file_bytes)
         said = {"key": ("id",), **said}
         projection = Projection("people", "select * from a.people", target=target, **said)
-        return Place(spark, projection, open_destination(projection), keyed)
+        here = engine.engine_for(Work(), "publishing")
+        return Place(here, projection, open_destination(projection), keyed)
 
     return opening
 
@@ -234,7 +265,7 @@ def check(place: Place, state: State) -> None:
     """The rows are there once each, in files whose bounds and folders hold them."""
     assert place.base is not None
     assert sorted(place.rows(), key=lambda one: one[0]) == [state[n] for n in sorted(state)]
-    by, names = place.projection.partition_by, place.schema.names
+    by, names = place.projection.partition_by, NAMES
     first = (place.projection.order_by or (OrderKey("id"),))[0]
     for file in place.base.files:
         rows = place.rows_of(file.path)

@@ -43,10 +43,8 @@ def written(
     place: Destination, *batches: pa.RecordBatch, folder: str | None = None
 ) -> list[DataFile]:
     """Write a file of each batch, as an executor does."""
-    folder = folder or place.folder()
-    base = place.published()
-    schema = place.file_schema(SCHEMA, base)
-    step = FilesWriter.of(place.projection, place.target, place.store, folder, schema)
+    schema = place.file_schema(SCHEMA, place.published())
+    step = FilesWriter.of(place.projection, place, schema, folder)
     return [file for part, batch in enumerate(batches) for file in step.files(iter([batch]), part)]
 
 

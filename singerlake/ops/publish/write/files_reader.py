@@ -37,7 +37,6 @@ class FilesReader:
         partition_by: What keeps them apart: columns that only their folders say are put back.
         wanted: The columns of rows.
         written: Those of the files.
-        tasks: How many tasks share the files.
     """
 
     store: Store
@@ -46,14 +45,6 @@ class FilesReader:
     partition_by: Sequence[PartitionKey]
     wanted: pa.Schema
     written: pa.Schema
-    tasks: int = 1
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Read the files of the tasks whose numbers come."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for file in self.files[number :: self.tasks]:
-                    yield from self.read(file)
 
     def read(self, file: DataFile) -> Batches:
         """Read one file.

@@ -1,7 +1,7 @@
 """Writes all rows as files in the order that a projection says: ranges that follow each other.
 
-A look at some rows tells where ranges begin. Then rows are sent to the task of their range, packed,
-and sorted and written there, range by range, so that no task holds more than one.
+A look at some rows tells where ranges begin. Then rows are sent to the part of their range, packed,
+and sorted and written there, range by range. No task has more than one range in memory.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
-from singerlake.engine.spark.jvm.failures import plain_errors
-from singerlake.engine.spark.jvm.session import cores
-from singerlake.errors import UsageError
+from singerlake.engine.base import R
+from singerlake.engine.spill import SpilledParts
 from singerlake.ops.publish.write.published_files import (
     WRITTEN,
     FilesWriter,
@@ -24,16 +21,11 @@ from singerlake.ops.publish.write.published_files import (
     described,
     order_of,
 )
-from singerlake.ops.publish.write.row_sources import (
-    FrameRows,
-    RowSource,
-    Sampled,
-    gathered,
-)
+from singerlake.ops.publish.write.row_sources import RowSource, Sampled, gathered
 from singerlake.publish.destinations.base import Destination
 from singerlake.publish.projection import OrderKey, Projection
 from singerlake.publish.published import DataFile
-from singerlake.publish.ranges import SLOT, Slots
+from singerlake.publish.ranges import SLOT
 from singerlake.publish.sorting import Cuts, Sorting, cuts
 from singerlake.rows.batches.packing import packed_cell, split, unpack
 from singerlake.rows.batches.steps import Batches
@@ -42,6 +34,8 @@ RANGE_BYTES = 32 << 20
 """What the rows of a range take in memory, about: a file of a quarter of it, in most formats."""
 SHARED_BYTES = 8 << 20
 """Rows that take less are sorted by one task."""
+EVEN = 4
+"""Ranges come by so many: as much work for each of two tasks, or of four."""
 FILES = 64
 """Files that a table is cut into, at least, before they become as large as they may."""
 MOST_RANGES = 16
@@ -52,30 +46,29 @@ PACK_BYTES = 64 << 10
 """Bytes of rows that are worth a pack of their own."""
 WRITTEN_ROWS = 122_880
 """Rows that are put in order at once."""
-_SENT = "range int, rows binary"
+_SENT = "part int, range int, rows binary"
 
 
 def write_ordered(
-    spark: SparkSession,
-    rows: RowSource | DataFrame,
+    source: RowSource[R],
     projection: Projection,
     destination: Destination,
     schema: pa.Schema,
     *,
-    slots: Slots | None = None,
+    in_slots: bool = False,
     few: bool = False,
 ) -> list[DataFile]:
     """Write all rows as files in the order that a projection says.
 
-    Without ``order_by`` rows are ordered by the key, and where there is none they stay as they lie.
+    Without ``order_by`` rows are ordered by the key, and if there is none they stay as they lie.
+    The files do not depend on the engine.
 
     Args:
-        spark: The session.
-        rows: The rows.
+        source: The rows; it is closed.
         projection: Says order, key, partitions and size of the files.
         destination: Where they go. No reader sees them before its commit.
         schema: The columns of the files, see ``Destination.file_schema``.
-        slots: Keeps the rows of a frame apart that are not to be in one file, whatever the order.
+        in_slots: Whether the source's rows have a column ``SLOT``.
         few: Whether one task is to write all.
 
     Returns:
@@ -84,50 +77,39 @@ def write_ordered(
     Raises:
         UsageError: A column of the order, the key or the partitions is not there, or not for that.
     """
-    target = projection.target
-    if target is None:
-        raise UsageError(f"{projection.name} is only staged: it says no place in `to`")
-    source = FrameRows(rows, slots) if isinstance(rows, DataFrame) else rows
     by = order_of(projection)
-    if slots is not None:
+    if in_slots:
         by = (OrderKey(SLOT), *by)
     sorting = Sorting(by, projection.partition_by)
-    with plain_errors():
-        check_columns(projection, source.schema)
-        folder, store = destination.folder(), destination.store
-        writer = FilesWriter.of(projection, target, store, folder, schema)
-        try:
-            found = _written(spark, source, sorting, writer, few=few).collect()
-        finally:
-            source.close()
+    check_columns(projection, source.schema)
+    writer = FilesWriter.of(projection, destination, schema)
+    try:
+        found = source.engine.collect(_written(source, sorting, writer, few=few))
+    finally:
+        source.close()
     return described(found, writer, projection)
 
 
-def _written(
-    spark: SparkSession, source: RowSource, sorting: Sorting, writer: FilesWriter, *, few: bool
-) -> DataFrame:
-    if not sorting.columns:
-        return source.through(writer, WRITTEN, alone=few)
-    sampled = None if few else source.sampled(sorting)
+def _written(source: RowSource[R], sorting: Sorting, writer: FilesWriter, *, few: bool) -> R:
     step = RangeWriter(sorting, writer)
-    if sampled is None or sampled.bytes <= SHARED_BYTES:
-        return source.through(step.alone, WRITTEN, alone=True)
-    found = cuts(sampled.samples, _ranges(sampled, cores(spark)))
+    if not sorting.columns:
+        return source.alone(writer.write, WRITTEN) if few else source.written(writer)
+    looked_at = None if few else source.sampled(sorting)
+    if looked_at is None or looked_at.bytes <= SHARED_BYTES:
+        return source.alone(step.alone, WRITTEN)
+    found = cuts(looked_at.samples, _ranges(looked_at))
     if found is None:
-        return source.through(step.alone, WRITTEN, alone=True)
-    each = _ranges_of_a_task(found.ranges)
-    sent = source.through(RangePacker(sorting, found), _SENT)
-    parts = sent.repartitionById(
-        -(-found.ranges // each), F.floor(F.col("range") / each).cast("int")
-    )
-    if each > 1:
-        parts = parts.sortWithinPartitions("range")
-    return parts.mapInArrow(step, WRITTEN)
+        return source.alone(step.alone, WRITTEN)
+    step.each = _ranges_of_a_task(found.ranges)
+    sent = source.through(RangePacker(sorting, found, step.each), _SENT)
+    parts = source.engine.exchange(sent, -(-found.ranges // step.each), "part")
+    return source.engine.map(parts, step, WRITTEN)
 
 
-def _ranges(sampled: Sampled, tasks: int) -> int:
-    """Count the ranges: as many for each task that runs at the same time."""
-    return -(-(sampled.bytes // RANGE_BYTES + 1) // tasks) * tasks
+def _ranges(sampled: Sampled) -> int:
+    """Count the ranges."""
+    ranges = sampled.bytes // RANGE_BYTES + 1
+    return ranges if ranges == 1 else -(-ranges // EVEN) * EVEN
 
 
 def _ranges_of_a_task(ranges: int) -> int:
@@ -141,10 +123,12 @@ class RangePacker:
     Attributes:
         sorting: What rows are compared by.
         cuts: Where ranges begin.
+        each: How many ranges go to a part.
     """
 
     sorting: Sorting
     cuts: Cuts
+    each: int = 1
 
     def __call__(self, batches: Batches) -> Batches:
         """Give the rows of each range, packed."""
@@ -156,8 +140,12 @@ class RangePacker:
                 numbers = numbers.astype(np.uint16)  # which NumPy sorts in no time
             for number, some in split(rows, numbers, ranges):
                 yield pa.RecordBatch.from_arrays(
-                    [pa.array([number], pa.int32()), packed_cell(some)],
-                    names=["range", "rows"],
+                    [
+                        pa.array([number // self.each], pa.int32()),
+                        pa.array([number % self.each], pa.int32()),
+                        packed_cell(some),
+                    ],
+                    names=["part", "range", "rows"],
                 )
 
 
@@ -168,31 +156,32 @@ class RangeWriter:
     Attributes:
         sorting: What rows are sorted by.
         writer: Writes files.
+        each: How many ranges a part has.
     """
 
     sorting: Sorting
     writer: FilesWriter
+    each: int = 1
 
     def __call__(self, batches: Batches) -> Batches:
-        """Write the ranges that come packed, those of each together."""
-        return self.writer(self._ranges(batches))
+        """Write the ranges of a part, which come packed in any order."""
+        ranges = SpilledParts(self.each)
+        part = 0
+        for batch in batches:
+            part = batch.column("part")[0].as_py()
+            numbers = batch.column("range").to_numpy()
+            for number in np.unique(numbers).tolist():
+                ranges.add(number, batch.filter(pa.array(numbers == number)))
+        yield from self.writer.write(self._ranges(ranges), part)
 
     def alone(self, batches: Batches) -> Batches:
         """Write rows that come as they are, all in one range."""
-        return self.writer(self._sorted(list(gathered(batches, GATHERED_BYTES))))
+        return self.writer.write(self._sorted(list(gathered(batches, GATHERED_BYTES))))
 
-    def _ranges(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        waiting: list[pa.Table] = []
-        last = None
-        for batch in batches:
-            numbers = batch.column("range").to_pylist()
-            for number, data in zip(numbers, batch.column("rows"), strict=True):
-                if number != last:
-                    yield from self._sorted(waiting)
-                    waiting = []
-                last = number
-                waiting.append(unpack(data.as_buffer()))
-        yield from self._sorted(waiting)
+    def _ranges(self, ranges: SpilledParts) -> Iterator[pa.RecordBatch]:
+        for number in range(self.each):
+            packed = (cell for batch in ranges.read(number) for cell in batch.column("rows"))
+            yield from self._sorted([unpack(cell.as_buffer()) for cell in packed])
 
     def _sorted(self, pieces: list[pa.Table]) -> Iterator[pa.RecordBatch]:
         if not pieces:

@@ -1,36 +1,33 @@
-"""Writes a frame's rows as files in order: ranges that do not overlap, sorted within, by executors.
+"""Writes rows as files in order: ranges that do not overlap, sorted within, by tasks.
 
 A task is sent one range of partition, order and key, and writes files of about the wished size one
 behind the other. A file's name is of the attempt alone, and only the files that an attempt gives
-back are published: one that Spark repeats doubles nothing.
+back are published: a task that is repeated doubles nothing.
 """
 
 from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
-from pyspark.sql import Column, Row
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.errors import UsageError
 from singerlake.nearest import offer
 from singerlake.publish import bounds, partitions
 from singerlake.publish.bounds import Bounds
+from singerlake.publish.destinations.base import Destination
 from singerlake.publish.files import FileFormat, FileWriter, Layout, file_format
 from singerlake.publish.files.output import StagedOutput
 from singerlake.publish.projection import (
     OrderKey,
     PartitionKey,
     Projection,
-    Target,
 )
 from singerlake.publish.published import DataFile
 from singerlake.publish.ranges import SLOT
@@ -42,7 +39,9 @@ PIECES = 8
 """A file's size is looked at so many times, at least."""
 
 
-def described(found: Sequence[Row], writer: FilesWriter, projection: Projection) -> list[DataFile]:
+def described(
+    found: Sequence[Mapping[str, Any]], writer: FilesWriter, projection: Projection
+) -> list[DataFile]:
     """Return the files that tasks have written; one without rows where that is all there is.
 
     Args:
@@ -51,7 +50,7 @@ def described(found: Sequence[Row], writer: FilesWriter, projection: Projection)
         projection: Says format and partitions.
     """
     # Only our own tasks have written these.
-    files = [pickle.loads(bytes(row.file)) for row in found]  # noqa: S301
+    files = [pickle.loads(bytes(row["file"])) for row in found]  # noqa: S301
     target = projection.target
     if files or projection.partition_by or target is None or target.format.is_table_format:
         return files
@@ -98,11 +97,6 @@ def order_of(projection: Projection) -> tuple[OrderKey, ...]:
     return (*projection.order_by, *key)
 
 
-def column(name: str) -> Column:
-    """Return a column by its name, whatever letters that has."""
-    return F.col(f"`{name.replace('`', '``')}`")
-
-
 @dataclass
 class FilesWriter:
     """Writes rows that come in order as files. Sent to the executors by value, store and all.
@@ -129,19 +123,35 @@ class FilesWriter:
 
     @classmethod
     def of(
-        cls, projection: Projection, target: Target, store: Store, folder: str, schema: pa.Schema
+        cls,
+        projection: Projection,
+        destination: Destination,
+        schema: pa.Schema,
+        folder: str | None = None,
     ) -> FilesWriter:
-        """Make one for a projection."""
+        """Make one for a run.
+
+        Args:
+            projection: Says order, key, partitions and size of the files.
+            destination: Where they go.
+            schema: The columns of the files.
+            folder: Below which prefix; by default one of a new run.
+        """
+        target = projection.target or destination.target
+        folder, store = folder or destination.folder(), destination.store
         form = file_format(target.format)
         compression = form.compression(target.compression)
         layout = Layout(compression, order_of(projection), projection.key)
         by, first = projection.partition_by, bounded_column(projection, schema)
         return cls(store, folder, form, layout, schema, by, first, target.file_bytes)
 
-    def __call__(self, batches: Batches) -> Batches:
-        """Write a partition; its files are durable when the descriptions come out."""
-        context = TaskContext.get()
-        part = 0 if context is None else context.partitionId()
+    def write(self, batches: Batches, part: int = 0) -> Batches:
+        """Write rows; the files are durable when the descriptions come out, as :data:`WRITTEN`.
+
+        Args:
+            batches: The rows, in order.
+            part: As for :meth:`files`.
+        """
         files = [pickle.dumps(file) for file in self.files(batches, part)]
         if files:
             yield pa.RecordBatch.from_arrays([pa.array(files, pa.binary())], names=["file"])

@@ -1,21 +1,22 @@
-"""Where rows come from that are to be written in order: an answer of Spark's, or an index.
+"""Where rows come from that are to be written in order: an answer that is computed, or a state.
 
-Rows of an index are read as Arrow, and never become Java's. Those of an answer are computed once,
-and kept on the executors' disks while it is found out how they are to be shared out.
+The files of a state are read as often as they are needed. The rows of an answer are computed once,
+and kept until it is known how they are shared out.
 """
 
 from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import Any, Generic
 
 import pyarrow as pa
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from singerlake.engine.base import Engine, R, Schema
+from singerlake.ops.publish.write.published_files import WRITTEN, FilesWriter
 from singerlake.publish.ranges import SLOT, Slots
 from singerlake.publish.sorting import Sample, Sorting
 from singerlake.rows.batches.packing import Unpacked, packed_cell
@@ -24,14 +25,14 @@ from singerlake.rows.blocks import block_tasks
 from singerlake.snapshot.index import Index
 from singerlake.snapshot.selection import Selection
 from singerlake.snapshot.state_reader import StateReader
-from singerlake.sql.state.frames import numbered
 
 PACK_BYTES = 8 << 20
 """Bytes of rows that are packed together."""
 FEW_BYTES = 2 << 20
 FEW_ROWS = 100_000
-"""Bytes of an index's files, and rows in them, up to which one task reads all of it."""
-_SAMPLED = "rows binary, sample binary"
+"""Bytes of a state's files, and rows in them, up to which one task reads all of it."""
+_SAMPLED = "part int, rows binary, sample binary"
+_SAMPLE = "sample binary"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Sampled:
     """What is known of rows before they are written.
 
     Attributes:
-        samples: Some of each task's.
+        samples: Some of each part's.
         bytes: What all of them take in memory, about.
     """
 
@@ -47,83 +48,131 @@ class Sampled:
     bytes: int
 
 
-class RowSource(ABC):
-    """Rows, as often as they are asked for."""
+class RowSource(ABC, Generic[R]):
+    """Rows, as often as they are asked for.
 
-    @property
-    @abstractmethod
-    def schema(self) -> pa.Schema:
-        """Their columns."""
+    Attributes:
+        engine: Reads them.
+        schema: Their columns.
+    """
+
+    engine: Engine[R]
+    schema: pa.Schema
 
     @abstractmethod
     def sampled(self, sorting: Sorting) -> Sampled | None:
-        """Look at some of the rows; None where they are known to be few."""
+        """Look at some of the rows; None if they are known to be few."""
 
     @abstractmethod
-    def through(self, step: Step, schema: str, *, alone: bool = False) -> DataFrame:
-        """Give the rows to a step of the executors.
+    def through(self, step: Step, schema: Schema) -> R:
+        """Give the rows to a step, part by part.
 
         Args:
             step: Called once for each part of the rows.
             schema: Of what it gives.
-            alone: Whether one task is to have all of them.
         """
+
+    @abstractmethod
+    def alone(self, step: Step, schema: Schema) -> R:
+        """Give all rows to a step at once."""
+
+    @abstractmethod
+    def written(self, writer: FilesWriter) -> R:
+        """Write the rows as they lie, part by part."""
 
     @abstractmethod
     def close(self) -> None:
         """Give up what was kept."""
 
+    def count(self) -> int:
+        """Count the rows."""
+        return sum(row["rows"] for row in self.engine.collect(self.through(counted, "rows long")))
 
-class FrameRows(RowSource):
-    """The rows of a frame.
+
+def counted(batches: Batches) -> Batches:
+    """Count the rows of a part."""
+    yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
+
+
+class ComputedRows(RowSource[R]):
+    """Rows that an engine computes.
 
     Args:
-        frame: The frame.
+        engine: The engine.
+        rows: The rows.
+        schema: Their columns.
         slots: Keeps rows apart that are not to be in one file: they get a column more, ``SLOT``.
+        part: Returns the number of the part that a step is called with.
     """
 
-    def __init__(self, frame: DataFrame, slots: Slots | None = None) -> None:
-        self._frame = frame
+    def __init__(
+        self,
+        engine: Engine[R],
+        rows: R,
+        schema: pa.Schema,
+        slots: Slots | None = None,
+        part: Callable[[], int] = int,
+    ) -> None:
+        self.engine = engine
+        self.schema = schema
+        self._rows = rows
         self._slots = slots
-        self._packed: DataFrame | None = None
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The frame's; times are of UTC."""
-        return to_arrow_schema(self._frame.schema, timezone="UTC")
+        self._part = part
+        self._kept: R | None = None
+        self._stack = ExitStack()
 
     def sampled(self, sorting: Sorting) -> Sampled:
         """Compute the rows, and keep them."""
-        step = self._steps(_Packer(sorting))
-        packed = self._frame.mapInArrow(step, _SAMPLED).persist(StorageLevel.DISK_ONLY)
-        self._packed = packed.select("rows")
-        self._kept = packed
-        found = packed.where("sample is not null").select("sample").collect()
-        # Only our own tasks have written these.
-        samples = [pickle.loads(bytes(row.sample)) for row in found]  # noqa: S301
+        self._kept = self._stack.enter_context(self.engine.keep(self._packed(sorting)))
+        samples = sampled(self.engine.collect(self.engine.having(self._kept, "sample")))
         return Sampled(samples, sum(one.bytes for one in samples))
 
-    def through(self, step: Step, schema: str, *, alone: bool = False) -> DataFrame:
-        """Give the rows that are kept, or compute them."""
-        if self._packed is not None:
-            packed = self._packed.coalesce(1) if alone else self._packed
-            return packed.mapInArrow(Pipeline((_present, Unpacked(), step)), schema)
-        frame = self._frame.coalesce(1) if alone else self._frame
-        return frame.mapInArrow(self._steps(step), schema)
+    def through(self, step: Step, schema: Schema) -> R:  # noqa: D102
+        if self._kept is None:
+            return self.engine.map(self._rows, self._steps(step), schema)
+        rows = self.engine.having(self._kept, "rows")
+        return self.engine.map(rows, Pipeline((Unpacked(), step)), schema)
+
+    def alone(self, step: Step, schema: Schema) -> R:  # noqa: D102
+        packed = self._packed() if self._kept is None else self._kept
+        rows = self.engine.exchange(self.engine.having(packed, "rows"), 1, "part")
+        return self.engine.map(rows, Pipeline((Unpacked(), step)), schema)
+
+    def written(self, writer: FilesWriter) -> R:  # noqa: D102
+        return self.through(_PartWriter(writer, self._part), WRITTEN)
 
     def close(self) -> None:
         """Delete the rows that were kept."""
-        if self._packed is not None:
-            self._kept.unpersist()
-            self._packed = None
+        self._kept = None
+        self._stack.close()
+
+    def _packed(self, sorting: Sorting | None = None) -> R:
+        return self.engine.map(self._rows, self._steps(_Packer(sorting)), _SAMPLED)
 
     def _steps(self, step: Step) -> Step:
         return step if self._slots is None else Pipeline((_Slotted(self._slots), step))
 
 
-def _present(batches: Batches) -> Batches:
-    for batch in batches:
-        yield batch.filter(batch.column("rows").is_valid())
+def sampled(found: Sequence[Mapping[str, Any]]) -> list[Sample]:
+    """Return the samples that parts gave."""
+    # Only our own tasks have written these.
+    return [pickle.loads(bytes(row["sample"])) for row in found]  # noqa: S301
+
+
+@dataclass
+class _PartWriter:
+    """Writes the rows of a part.
+
+    Attributes:
+        writer: Writes files.
+        part: Returns the number of the part.
+    """
+
+    writer: FilesWriter
+    part: Callable[[], int]
+
+    def __call__(self, batches: Batches) -> Batches:
+        yield from self.writer.write(batches, self.part())
 
 
 @dataclass
@@ -147,12 +196,16 @@ class _Packer:
     """Packs rows, and gives a sample of them at the end.
 
     Attributes:
-        sorting: What a sample is compared by.
+        sorting: What a sample is compared by; None for no sample.
     """
 
-    sorting: Sorting
+    sorting: Sorting | None
 
     def __call__(self, batches: Batches) -> Batches:
+        if self.sorting is None:
+            for table in gathered(batches, PACK_BYTES):
+                yield _sampled(packed_cell(table), None)
+            return
         sample = Sample(self.sorting)
         for table in gathered(_looked_at(batches, sample), PACK_BYTES):
             yield _sampled(packed_cell(table), None)
@@ -166,8 +219,8 @@ def _looked_at(batches: Batches, sample: Sample) -> Batches:
 
 
 def _sampled(rows: pa.Array, sample: bytes | None) -> pa.RecordBatch:
-    arrays = [rows, pa.array([sample], pa.binary())]
-    return pa.RecordBatch.from_arrays(arrays, names=["rows", "sample"])
+    arrays = [pa.array([0], pa.int32()), rows, pa.array([sample], pa.binary())]
+    return pa.RecordBatch.from_arrays(arrays, names=["part", "rows", "sample"])
 
 
 def gathered(batches: Batches, size: int) -> Iterator[pa.Table]:
@@ -186,120 +239,168 @@ def gathered(batches: Batches, size: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-class IndexRows(RowSource):
-    """Columns of a table's state, from its index.
-
-    Args:
-        spark: The session.
-        index: The index.
-        columns: The indexes of the columns wanted.
-        schema: What they are called, and the types that they are to have.
-    """
-
-    def __init__(
-        self, spark: SparkSession, index: Index, columns: Sequence[int], schema: pa.Schema
-    ) -> None:
-        self._spark = spark
-        self._bytes = index.bytes
-        self._rows = sum(
-            file.rows for one in (index, index.below) if one for file in one.marker.files
-        )
-        self._schema = schema
-        selection = Selection(index.table.name, index.shape, tuple(columns))
-        self._reader = _StateRows(StateReader.of(index), selection, index.misfits, schema)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """What the columns are called, and their types."""
-        return self._schema
-
-    def sampled(self, sorting: Sorting) -> Sampled | None:
-        """Read the columns of the order."""
-        if self._bytes <= FEW_BYTES and self._rows <= FEW_ROWS:
-            return None
-        rows = numbered(self._spark, self._reader.reader.parts)
-        step = _IndexSampler(self._reader, sorting)
-        found = rows.mapInArrow(step, "sample binary").collect()
-        samples = [pickle.loads(bytes(row.sample)) for row in found]  # noqa: S301
-        rows_there = sum(one.rows for one in samples)
-        width = max((one.bytes for one in samples), default=0)
-        # Where no row was looked at, what is compressed is four times as much in memory, about.
-        return Sampled(samples, width * rows_there or 4 * self._bytes)
-
-    def through(self, step: Step, schema: str, *, alone: bool = False) -> DataFrame:
-        """Read the index."""
-        parts = self._reader.reader.parts
-        rows = self._spark.range(parts, numPartitions=1) if alone else numbered(self._spark, parts)
-        return rows.mapInArrow(Pipeline((self._reader, step)), schema)
-
-    def close(self) -> None:
-        """Nothing was kept."""
-
-
 @dataclass
-class _StateRows:
-    """Reads the parts of a state whose numbers come.
+class StateFiles:
+    """Reads the columns of an answer from the files of a state. Sent to executors by value.
 
     Attributes:
-        reader: Reads them.
+        reader: Reads the files.
         selection: Which columns.
         misfits: Indexes of the columns that may have values which do not fit: an error.
         schema: What the columns are called, and the types that they are to have.
+        bytes: The size of the files.
+        rows: How many rows they have, at most.
     """
 
     reader: StateReader
     selection: Selection
     misfits: set[int]
     schema: pa.Schema
+    bytes: int
+    rows: int
 
-    def __call__(self, numbers: Batches) -> Batches:
-        for number in block_tasks.numbers(numbers):
-            yield from self.part(number)
+    @classmethod
+    def of(cls, index: Index, columns: Sequence[int], schema: pa.Schema) -> StateFiles:
+        """Make what reads an index.
+
+        Args:
+            index: The index.
+            columns: The indexes of the columns wanted.
+            schema: What they are called, and their types.
+        """
+        files = [one.marker.files for one in (index, index.below) if one]
+        rows = sum(file.rows for some in files for file in some)
+        selection = Selection(index.table.name, index.shape, tuple(columns))
+        return cls(StateReader.of(index), selection, index.misfits, schema, index.bytes, rows)
+
+    @property
+    def parts(self) -> int:
+        """How many files there are."""
+        return self.reader.parts
 
     def part(self, number: int) -> Batches:
-        """Read one part."""
+        """Read the rows that one of the files has of the state."""
         rows = self.selection.rows(lambda some: self.reader.part(number, some), self.misfits)
-        for batch in rows:
-            columns = [
-                column if column.type == field.type else column.cast(field.type)
-                for column, field in zip(batch.columns, self.schema, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, names=self.schema.names)
+        return (renamed(batch, self.schema) for batch in rows)
 
-    def only(self, names: Sequence[str]) -> _StateRows:
+    def only(self, names: Sequence[str]) -> StateFiles:
         """Read some of the columns; a value that does not fit is null, until all are read."""
         places = [self.schema.get_field_index(name) for name in names]
         wanted = tuple(self.selection.wanted[place] for place in places)
-        return _StateRows(
-            self.reader,
-            replace(self.selection, wanted=wanted, strict=False),
-            set(),
-            pa.schema([self.schema.field(place) for place in places]),
+        return replace(
+            self,
+            selection=replace(self.selection, wanted=wanted, strict=False),
+            misfits=set(),
+            schema=pa.schema([self.schema.field(place) for place in places]),
         )
 
 
+def renamed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return columns under the names of a schema, in its types."""
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(rows.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+class StateRows(RowSource[R]):
+    """Columns of a table's state, from its files.
+
+    Args:
+        engine: The engine.
+        files: Reads them.
+    """
+
+    def __init__(self, engine: Engine[R], files: StateFiles) -> None:
+        self.engine = engine
+        self.schema = files.schema
+        self._files = files
+
+    def sampled(self, sorting: Sorting) -> Sampled | None:
+        """Read the columns of the order."""
+        if self._files.bytes <= FEW_BYTES and self._files.rows <= FEW_ROWS:
+            return None
+        rows = self.engine.map(self._source(), _FilesSampler(self._files, sorting), _SAMPLE)
+        samples = sampled(self.engine.collect(rows))
+        rows_there = sum(one.rows for one in samples)
+        width = max((one.bytes for one in samples), default=0)
+        # If no row was looked at, what is compressed is four times as much in memory, about.
+        return Sampled(samples, width * rows_there or 4 * self._files.bytes)
+
+    def through(self, step: Step, schema: Schema) -> R:  # noqa: D102
+        return self.engine.map(self._source(), Pipeline((_FilesStep(self._files), step)), schema)
+
+    def alone(self, step: Step, schema: Schema) -> R:  # noqa: D102
+        every = Pipeline((_FilesStep(self._files, every=True), step))
+        return self.engine.map(self.engine.source([b""]), every, schema)
+
+    def written(self, writer: FilesWriter) -> R:  # noqa: D102
+        return self.engine.map(self._source(), _FilesWriter(self._files, writer), WRITTEN)
+
+    def close(self) -> None:
+        """Nothing was kept."""
+
+    def _source(self) -> R:
+        return self.engine.source([b""] * self._files.parts)
+
+
 @dataclass
-class _IndexSampler:
-    """Gives a sample of the parts whose numbers come. The last says what a row takes in memory.
+class _FilesStep:
+    """Reads the files whose numbers come.
 
     Attributes:
-        rows: Reads rows.
+        files: Reads them.
+        every: Whether to read all of them, whatever comes.
+    """
+
+    files: StateFiles
+    every: bool = False
+
+    def __call__(self, numbers: Batches) -> Batches:
+        for number in block_tasks.numbers(numbers):
+            for one in range(self.files.parts) if self.every else [number]:
+                yield from self.files.part(one)
+
+
+@dataclass
+class _FilesWriter:
+    """Writes the rows of the files whose numbers come.
+
+    Attributes:
+        files: Reads them.
+        writer: Writes them.
+    """
+
+    files: StateFiles
+    writer: FilesWriter
+
+    def __call__(self, numbers: Batches) -> Batches:
+        for number in block_tasks.numbers(numbers):
+            yield from self.writer.write(self.files.part(number), number)
+
+
+@dataclass
+class _FilesSampler:
+    """Gives a sample of the files whose numbers come. The last says what a row takes in memory.
+
+    Attributes:
+        files: Reads rows.
         sorting: What a sample is compared by.
     """
 
-    rows: _StateRows
+    files: StateFiles
     sorting: Sorting
 
     def __call__(self, numbers: Batches) -> Batches:
         for number in block_tasks.numbers(numbers):
             sample = Sample(self.sorting)
-            for batch in self.rows.only(self.sorting.columns).part(number):
+            for batch in self.files.only(self.sorting.columns).part(number):
                 sample.add(batch)
             sample.bytes = 0
-            if number == self.rows.reader.parts - 1:
-                first = next(self.rows.part(number), None)
+            if number == self.files.parts - 1:
+                first = next(self.files.part(number), None)
                 if first is not None:
                     sample.bytes = -(-first.nbytes // max(1, first.num_rows))
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([pickle.dumps(sample)], pa.binary())], names=["sample"]
-            )
+            cell = pa.array([pickle.dumps(sample)], pa.binary())
+            yield pa.RecordBatch.from_arrays([cell], names=["sample"])

@@ -1,0 +1,110 @@
+"""What is published: the rows of a query at some states of its tables, or what changed of them.
+
+Plain columns of a table are read on any engine; what SQL computes, Spark does.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic
+
+import pyarrow as pa
+
+from singerlake.engine.base import Engine, R
+from singerlake.lineage_events import Columns
+from singerlake.log.snapshot import Snapshot
+from singerlake.ops.publish.fresh_rows import FreshRows
+from singerlake.ops.publish.write.changed_rows import Changes
+from singerlake.ops.publish.write.row_sources import RowSource
+from singerlake.publish.published import SourceState
+
+
+class Answer(ABC, Generic[R]):
+    """The rows of a query over a lake, its tables held at their states.
+
+    While it is held, no vacuum deletes what it reads; to be used as a context.
+
+    Attributes:
+        engine: Computes rows.
+        sources: The states of the tables that it reads.
+    """
+
+    engine: Engine[R]
+    sources: tuple[SourceState, ...]
+
+    def __enter__(self) -> Answer[R]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give up what was kept: nothing more is read. May be called again."""
+
+    @property
+    @abstractmethod
+    def states(self) -> tuple[Snapshot, ...]:
+        """The tables at the states of :attr:`sources`."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The answer's columns; times are of UTC."""
+
+    @abstractmethod
+    def lineage(self) -> Columns:
+        """Return of which columns of the tables each column is made."""
+
+    @abstractmethod
+    def check_deterministic(self, what: str) -> None:
+        """Make sure that the query answers the same whenever it is asked of the same rows.
+
+        Args:
+            what: What the message calls the query.
+
+        Raises:
+            InvalidQueryError: It does not; the function is named.
+        """
+
+    @abstractmethod
+    def obstacle(self, since: Sequence[SourceState]) -> str | None:
+        """Tell why it cannot be said what changed since some states; None where it can.
+
+        Args:
+            since: The states that the earlier answer was computed of, by the same query.
+
+        Returns:
+            The reason, as a clause: ``it has a WITH``.
+        """
+
+    @abstractmethod
+    def count(self) -> int:
+        """Count the rows."""
+
+    @abstractmethod
+    def source(self) -> RowSource[R]:
+        """Give all rows to be written. Indexes of the tables are made, where there are none."""
+
+    @abstractmethod
+    def fresh(self, since: Sequence[SourceState]) -> FreshRows | None:
+        """Read what came since some states, if that tells all that may have changed.
+
+        Args:
+            since: The states; :meth:`obstacle` gave None for them.
+
+        Raises:
+            DamagedError: A block cannot be read, or a value that is asked for does not fit.
+        """
+
+    @abstractmethod
+    def changed(self, since: Sequence[SourceState]) -> Changes[R]:
+        """Find what changed since some states; rows are read when they are taken.
+
+        Args:
+            since: The states; :meth:`obstacle` gave None for them.
+
+        Raises:
+            DamagedError: A block that is needed cannot be read.
+        """
