@@ -298,8 +298,6 @@ class LakeState:
 class Lake(publishing.Lake, copies.Lake):
     """A lake in a store, whose tables can be changed."""
 
-    _engine: str | None = None
-
     def use_engine(self, name: str) -> None:
         """Set what operations run on if they name no engine; see :func:`singerlake.open`.
 

@@ -1,7 +1,4 @@
-"""The lake and its tables, as far as programs publish them: projections, on Spark if there is work.
-
-Spark is imported when a job is begun, and not before.
-"""
+"""The lake and its tables, as far as programs publish them."""
 
 from __future__ import annotations
 
@@ -11,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from singerlake import extras, lake
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import UsageError
-from singerlake.publish.publishing import Outcome, PublishOptions
+from singerlake.ops.publish.outcome import Outcome, PublishOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +22,13 @@ if TYPE_CHECKING:
 
 class Table(lake.Table):
     """One stream of one tap, to be published by itself."""
+
+    _engine: str | None = None
+    """What operations run on if they name no engine: that of the lake that it was got from."""
+
+    def _choice(self, engine: str | None, spark: SparkSession | None) -> EngineChoice:
+        """Return what an operation may run on; see :class:`EngineChoice`."""
+        return EngineChoice.of(engine, default=self._engine, spark=spark)
 
     def publish(
         self,
@@ -38,6 +43,7 @@ class Table(lake.Table):
         options: StoreOptions | None = None,
         full_refresh: bool = False,
         dry_run: bool = False,
+        engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Outcome:
         """Publish the table's rows for other tools, or bring what is published up to date.
@@ -55,7 +61,9 @@ class Table(lake.Table):
             options: How the place is reached; by default AWS's usual chain.
             full_refresh: Compute and write everything anew.
             dry_run: Only find out what would be done.
-            spark: The session; the running one by default, or a new one.
+            engine: What reads the rows: ``local``, ``spark``, or ``auto`` for this process if the
+                table is small and there is no ``where``. By default the lake's.
+            spark: The session to use; it means Spark.
 
         Raises:
             UsageError: Something else lies there, or it cannot be published so.
@@ -76,11 +84,14 @@ class Table(lake.Table):
         )
         how = PublishOptions(full_refresh=full_refresh, dry_run=dry_run)
         within = lake.Lake(self.store)
-        return _publish(within, [said.projection(within)], how, spark)[0]
+        choice = self._choice(engine, spark)
+        return _publish(within, [said.projection(within)], how, choice)[0]
 
 
 class Lake(lake.Lake):
     """A lake whose projections are declared."""
+
+    _engine: str | None = None
 
     def publish(
         self,
@@ -91,6 +102,7 @@ class Lake(lake.Lake):
         dry_run: bool = False,
         at: int | str | None = None,
         lake_version: int | str | LakeVersion | None = None,
+        engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> list[Outcome]:
         """Bring projections up to date: staging tables, and what is published for other tools.
@@ -103,7 +115,8 @@ class Lake(lake.Lake):
             at: Publish this frozen version, by number or label, beside the rows of now.
             lake_version: The same of the versions that this lake version, by number or label,
                 names of their tables.
-            spark: The session; the running one by default, or a new one.
+            engine: As for :meth:`Table.publish`; SQL that computes and staging tables are Spark's.
+            spark: The session to use; it means Spark.
 
         Returns:
             What became of each, in the order in which they ran.
@@ -126,28 +139,24 @@ class Lake(lake.Lake):
         wanted = arranged.projections if names is None else arranged.with_makers(names)
         version = None if at is None else str(at)
         options = PublishOptions(full_refresh, dry_run, version, lake_version)
-        return _publish(self, wanted, options, spark)
+        choice = EngineChoice.of(engine, default=self._engine, spark=spark)
+        return _publish(self, wanted, options, choice)
 
 
 def _publish(
     within: lake.Lake,
     projections: Sequence[Projection],
     options: PublishOptions,
-    spark: SparkSession | None,
+    choice: EngineChoice,
 ) -> list[Outcome]:
-    """Publish projections; without Spark, where all are up to date.
+    """Publish projections.
 
     Raises:
         SingerlakeError: The first that failed, once all were tried.
     """
-    from singerlake.publish.checks import without_work
+    from singerlake.ops.publish.publish import publish
 
-    outcomes = without_work(within, projections, options)
-    if outcomes is None:
-        spark = session_for(spark, "publishing")
-        from singerlake.ops.publish.publish import publish
-
-        outcomes = list(publish(spark, within, projections, options))
+    outcomes = list(publish(within, projections, options, choice))
     for outcome in outcomes:
         if outcome.error is not None:
             raise outcome.error

@@ -10,7 +10,6 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import publishing
-from singerlake.engine.choice import EngineChoice
 from singerlake.errors import UsageError
 from singerlake.format import times
 from singerlake.format.log import FrozenVersion
@@ -26,13 +25,6 @@ if TYPE_CHECKING:
 
 class Table(publishing.Table):
     """One stream of one tap, whose states get versions, and whose past can come back."""
-
-    _engine: str | None = None
-    """What operations run on if they name no engine: that of the lake that it was got from."""
-
-    def _choice(self, engine: str | None, spark: SparkSession | None) -> EngineChoice:
-        """Return what an operation may run on; see :class:`EngineChoice`."""
-        return EngineChoice.of(engine, default=self._engine, spark=spark)
 
     def freeze(
         self,

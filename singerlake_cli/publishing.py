@@ -1,4 +1,4 @@
-"""Publishing, as the commands do it that publish: look first, start Java only if there is work."""
+"""Publishing, as the commands do it that publish: what they print."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 import click
 
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import UsageError
 from singerlake.lake import Lake
 from singerlake.nearest import SHOWN
-from singerlake.publish.checks import without_work
+from singerlake.ops.publish.outcome import Outcome, PublishOptions, Result
 from singerlake.publish.declaration import declared
 from singerlake.publish.graph import graph
 from singerlake.publish.projection import Projection
-from singerlake.publish.publishing import Outcome, PublishOptions, Result
 from singerlake_cli import output
-from singerlake_cli.shared import Shared, SparkStart
+from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
 
 
@@ -26,7 +26,7 @@ def outcomes(
     lake: Lake,
     projections: Sequence[Projection],
     options: PublishOptions,
-    start: SparkStart,
+    choice: EngineChoice,
 ) -> Iterator[Outcome]:
     """Publish projections, one after the other as outcomes are taken.
 
@@ -34,17 +34,11 @@ def outcomes(
         UsageError: They cannot be as a whole.
         NotFoundError: One reads a table that is not there.
     """
-    if (settled := without_work(lake, projections, options)) is not None:
-        yield from settled
-        return
-    in_order = graph(lake, projections).projections
-    start.begin()
     from singerlake.ops.publish.publish import publish
 
-    job = None
-    for one in in_order:
+    job = publish(lake, projections, options, choice)
+    for one in graph(lake, projections).projections:
         with working(f"publishing {one.name}"):
-            job = job or publish(start(), lake, in_order, options)
             outcome = next(job)
         yield outcome
 

@@ -65,6 +65,7 @@ class Keys:
             column = rows.column(level.name)
             if len(places) < len(column):
                 column = column.take(pa.array(places))
+            column = _comparable(column)
             own = _index(column, level.values)
             known = own >= 0
             places, code = places[known], code[known] * len(level.values) + own[known]
@@ -80,7 +81,7 @@ class Keys:
         numbers = np.zeros(len(self.table), np.int64)
         first = numbers
         for name in self.table.column_names:
-            column = one_array(self.table.column(name))
+            column = _comparable(one_array(self.table.column(name)))
             values = pc.unique(column)
             # Numbered anew for each column, so that no product grows beyond 64 bits.
             codes, first, numbers = np.unique(
@@ -90,6 +91,14 @@ class Keys:
             )
             levels.append(_Level(name, values, codes))
         return levels, first
+
+
+def _comparable(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return texts for objects and lists, which Arrow does not look up."""
+    if not pa.types.is_nested(column.type):
+        return column
+    values = column.to_pylist()
+    return pa.array([None if value is None else repr(value) for value in values], pa.string())
 
 
 def _index(column: pa.Array | pa.ChunkedArray, values: pa.Array) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import structs
@@ -11,7 +11,6 @@ from msgspec import structs
 from singerlake.errors import UsageError
 from singerlake.lake import Lake, Table
 from singerlake.publish.projection import Projection
-from singerlake.publish.publishing import PublishOptions
 from singerlake_cli import output
 from singerlake_cli.lake_versions import (
     choose,
@@ -24,7 +23,6 @@ from singerlake_cli.working import working
 
 if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
-    from singerlake_cli.shared import SparkStart
 
 
 @click.command("freeze")
@@ -128,9 +126,10 @@ def command(
     if not publish:
         shared.output.result(lambda: document, say_frozen)
         return
+    from singerlake.ops.publish.outcome import PublishOptions
     from singerlake_cli.publishing import as_json, end, outcomes, say
 
-    done = list(outcomes(lake, projections, PublishOptions(), cast("SparkStart", choice.start)))
+    done = list(outcomes(lake, projections, PublishOptions(), choice))
 
     def print_both() -> None:
         say_frozen()

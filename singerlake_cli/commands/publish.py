@@ -6,16 +6,18 @@ import functools
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from singerlake.errors import UsageError
 from singerlake.lake import Lake
 from singerlake.publish.projection import Format, Projection
-from singerlake.publish.publishing import PublishOptions
 from singerlake_cli.projection_names import complete_projection
-from singerlake_cli.shared import Shared, SparkStart, spark_options
+from singerlake_cli.shared import Shared, engine_options
+
+if TYPE_CHECKING:
+    from singerlake.engine.choice import EngineChoice
 
 _AD_HOC = {
     "table": ("--from", "TABLE", "Publish this table, or a version of it, declared nowhere."),
@@ -65,7 +67,7 @@ def _ad_hoc_options(command: Callable[..., None]) -> Callable[..., None]:
     help="The same of the versions that this lake version names of their tables.",
 )
 @_ad_hoc_options
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -77,14 +79,15 @@ def command(
     at: str | None,
     lake_version: str | None,
     said: dict[str, str],
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
-    """Bring staging and published rows up to date (on Spark).
+    """Bring staging and published rows up to date.
 
     Projections are declared in projections.yml; those that a NAME reads are brought up to date
     before it. What is up to date already is left alone. A rerun after a failure goes on where it
     stopped; nobody sees anything in between. If one fails, only those that read it are skipped.
+    Columns of a table of up to 32 MiB of messages are published by this process, others and what
+    SQL computes by Spark; --engine decides otherwise.
 
     \b
     singerlake publish --all
@@ -92,6 +95,7 @@ def command(
     singerlake publish --all --lake-version 2026-q3
     singerlake publish --from tap_shop.orders --to out/orders --order-by ordered_at
     """
+    from singerlake.ops.publish.outcome import PublishOptions
     from singerlake_cli.publishing import as_json, chosen, end, outcomes, say
 
     lake = shared.lake()
@@ -107,7 +111,7 @@ def command(
     else:
         projections = chosen(lake, names, every=every, file=file)
     done = []
-    for outcome in outcomes(lake, projections, options, SparkStart(master, conf)):
+    for outcome in outcomes(lake, projections, options, choice):
         shared.output.item(partial(as_json, outcome), partial(say, outcome))
         done.append(outcome)
     shared.output.end()

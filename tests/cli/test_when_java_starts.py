@@ -59,8 +59,6 @@ EXAMPLES = {
     "erase": ["tap.s", "--key", "1", "--reason", "asked"],
 }
 """A use of each that is in the table."""
-WITH_WORK = {"publish"}
-"""What starts it only if there is work, which the page says; here there is."""
 NOTHING_THERE = {"unlock": 3, "files": 2}
 """What finds nothing to do here, with its exit code."""
 PROJECTIONS = "version: 1\nprojections:\n- name: s\n  from: tap.s\n  to: published/s\n"
@@ -114,14 +112,26 @@ def test_command_starts_java_as_the_page_says(
                 monkeypatch.setattr(module, function, start)
     args = [word.format(folder=tmp_path) for word in EXAMPLES[name]]
     done = run(small, name.split(maxsplit=1)[0], *args)
-    assert bool(started) == (ROWS[name].startswith("yes") or name in WITH_WORK), done.output
+    assert bool(started) == ROWS[name].startswith("yes"), done.output
     if not started:
         assert done.exit_code == NOTHING_THERE.get(name, 0), done.output
 
 
 @pytest.mark.parametrize(
     "name",
-    ["freeze", "verify", "revert", "undo", "rows", "vacuum", "diff", "upload", "delete", "erase"],
+    [
+        "freeze",
+        "verify",
+        "revert",
+        "undo",
+        "rows",
+        "vacuum",
+        "diff",
+        "upload",
+        "delete",
+        "erase",
+        "publish",
+    ],
 )
 def test_engine_spark_starts_it_and_engine_local_does_not(
     small: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -145,11 +145,13 @@ class Publish(Operation):
         )
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        from singerlake.engine.choice import EngineChoice
         from singerlake.engine.spark.jvm.session import session
         from singerlake.ops.publish.publish import publish
 
         with opened_beside(store):
-            (outcome,) = publish(session("local[2]"), Lake(store), [self.projection()])
+            choice = EngineChoice.of(spark=session("local[2]"))
+            (outcome,) = publish(Lake(store), [self.projection()], None, choice)
         if outcome.error is not None:
             raise outcome.error
 

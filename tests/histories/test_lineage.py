@@ -9,12 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import singerlake
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import RejectedRowsError
 from singerlake.lake import Lake
 from singerlake.ops.create.create_table import create
+from singerlake.ops.publish.outcome import PublishOptions
 from singerlake.ops.publish.publish import publish
 from singerlake.publish.projection import Format, Projection, Target
-from singerlake.publish.publishing import PublishOptions
 from singerlake.sql.column_lineage import Origins
 from singerlake.sql.queries.query import query
 from tests.build import commit_rows
@@ -178,7 +179,7 @@ def test_a_publish(
     target = Target(str(tmp_path / "out"), Format.PARQUET)
     declared = Projection("people", sql, target=target)
     for options in (PublishOptions(dry_run=True), PublishOptions()):
-        [outcome] = publish(spark, lake, [declared], options)
+        [outcome] = publish(lake, [declared], options, EngineChoice.of(spark=spark))
         assert outcome.error is None
     start, done = events(file)
     assert (start["eventType"], done["eventType"]) == ("START", "COMPLETE")

@@ -17,20 +17,21 @@ from hypothesis import HealthCheck, Phase, event, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from singerlake.engine.choice import EngineChoice
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.ops.drop import drop_table
-from singerlake.ops.publish.publish import publish
-from singerlake.ops.vacuum.plan import DROP_HISTORY, VacuumOptions
-from singerlake.overlay.alter import AlterOptions
-from singerlake.publish.projection import Format, OrderKey, Projection, Target
-from singerlake.publish.publishing import (
+from singerlake.ops.publish.outcome import (
     Outcome,
     PublishedRows,
     PublishOptions,
     Result,
     StagedRows,
 )
+from singerlake.ops.publish.publish import publish
+from singerlake.ops.vacuum.plan import DROP_HISTORY, VacuumOptions
+from singerlake.overlay.alter import AlterOptions
+from singerlake.publish.projection import Format, OrderKey, Projection, Target
 from tests.build import commit_rows
 from tests.frozen import revert_on_spark as revert
 from tests.frozen import vacuum_on_spark
@@ -98,7 +99,11 @@ class World:
             )
             for one in self.projections
         ]
-        return list(publish(self.spark, self.lake, said, PublishOptions(dry_run=dry_run)))
+        return list(
+            publish(
+                self.lake, said, PublishOptions(dry_run=dry_run), EngineChoice.of(spark=self.spark)
+            )
+        )
 
     def sync(self, rows: list[dict[str, Any]], version: int | None = None) -> None:
         written: list[Any] = [dict(row) for row in rows]

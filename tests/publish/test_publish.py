@@ -12,13 +12,14 @@ import duckdb
 import pytest
 
 import singerlake
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import ConflictError, InvalidQueryError, NotFoundError, UsageError
 from singerlake.lake import Lake
 from singerlake.log import log
+from singerlake.ops.publish.outcome import Result
 from singerlake.ops.publish.publish import publish
 from singerlake.publish.ad_hoc import AdHoc
 from singerlake.publish.destinations.opening import open_destination
-from singerlake.publish.publishing import Result
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.histories import here
@@ -26,7 +27,7 @@ from tests.histories import here
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from singerlake.publish.publishing import Outcome
+    from singerlake.ops.publish.outcome import Outcome
 
 COLUMNS: dict[str, Any] = {
     "id": {"type": "integer"},
@@ -375,12 +376,12 @@ def test_somebody_else_publishes_meanwhile(
     spark: SparkSession, shop: singerlake.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     projection = AdHoc(to=str(tmp_path / "place"), table="tap_shop.orders").projection(shop)
-    one(publish(spark, shop, [projection]))
+    one(publish(shop, [projection], None, EngineChoice.of(spark=spark)))
     sync(shop, [{"id": 50, "total": 1}])
     destination = open_destination(projection)
     base = destination.published()
     assert base is not None
-    one(publish(spark, shop, [projection]))
+    one(publish(shop, [projection], None, EngineChoice.of(spark=spark)))
     from singerlake.publish.published import Commit
 
     with pytest.raises(ConflictError, match=f"somebody else published at {tmp_path}/place "):

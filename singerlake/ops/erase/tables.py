@@ -26,10 +26,12 @@ from singerlake.ops.erase.obstacles import Obstacle
 from singerlake.ops.erase.plan import Erased as ErasedTable
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake.ops.erase.table import Clear, EraseRequest, engine_for
+from singerlake.ops.publish.answers import needs_spark
+from singerlake.ops.publish.renew import renew
 from singerlake.publish.renewals import Renewals, erasures, is_due, renewals
 
 if TYPE_CHECKING:
-    from singerlake.publish.publishing import Outcome
+    from singerlake.ops.publish.outcome import Outcome
 
 
 @dataclass(frozen=True)
@@ -229,22 +231,23 @@ class _Job:
         if self.options.dry_run:
             return Erased(done, due=self._due(would=done))
         due = self._due()
-        published = self._renewed(engines[-1]) if due else []
+        published = self._renewed(choice) if due else []
         return Erased(done, published, due, self._left(), self._earlier(done))
 
     def _with_spark_to_publish(self, choice: EngineChoice) -> EngineChoice:
         """Choose Spark if it is needed at the end; it has to be there before rows are erased.
 
         Raises:
-            UsageError: Something is published of the tables, and only this process may be used.
+            UsageError: What is published has to be computed by Spark, and only this process may be
+                used.
         """
-        if not self._renewals.names:
+        needed = [one.name for one in self._renewals.to_run if needs_spark(choice, self.lake, one)]
+        if not needed:
             return choice
         if choice.name == LOCAL:
-            listed = ", ".join(self._renewals.names)
             raise UsageError(
-                f"{listed}: published copies can only be rebuilt by Spark: use the engine auto or "
-                "spark"
+                f"{', '.join(needed)}: these published copies can only be rebuilt by Spark: use "
+                "the engine auto or spark"
             )
         return choice if self.options.dry_run else replace(choice, name=SPARK)
 
@@ -268,13 +271,8 @@ class _Job:
                 found.append(name)
         return found
 
-    def _renewed(self, engine: Engine[Any]) -> list[Outcome]:
-        from singerlake.engine.spark.engine import SparkEngine
-        from singerlake.ops.publish.renew import renew
-
-        if not isinstance(engine, SparkEngine):
-            raise TypeError("what is published is published by Spark")
-        return [*renew(engine.spark, self.lake, self._renewals)]
+    def _renewed(self, choice: EngineChoice) -> list[Outcome]:
+        return [*renew(self.lake, self._renewals, choice)]
 
     def _earlier(self, done: Mapping[TableName, ErasedTable]) -> list[Earlier]:
         """What the bucket keeps of tables that rows were erased from, after all else."""

@@ -17,6 +17,7 @@ from singerlake.log.snapshot import Snapshot
 from singerlake.ops.publish.fresh_rows import FreshRows
 from singerlake.ops.publish.write.changed_rows import Changes
 from singerlake.ops.publish.write.row_sources import RowSource
+from singerlake.publish.positions import erased_since, is_same_table
 from singerlake.publish.published import SourceState
 
 
@@ -108,3 +109,37 @@ class Answer(ABC, Generic[R]):
         Raises:
             DamagedError: A block that is needed cannot be read.
         """
+
+
+def why_all(
+    since: Sequence[SourceState],
+    now: SourceState,
+    snapshot: Snapshot,
+    head: Snapshot,
+    *,
+    keyed: bool,
+) -> str | None:
+    """Tell why changes of one table's rows cannot be told since some states; None if they can.
+
+    Args:
+        since: The states that the earlier answer was computed of.
+        now: The state that is read now.
+        snapshot: The table then.
+        head: The table as it is.
+        keyed: Whether the answer keeps the table's key, if it has one.
+
+    Returns:
+        The reason, as a clause.
+    """
+    then, *others = since or (None,)
+    if then is None or others or then.table != now.table:
+        return "it was computed of other tables before"
+    if not is_same_table(then, head):
+        return f"{then.table} is another table than the one that was read before"
+    if (erased := erased_since(then, head)) is not None:
+        return erased
+    if not head.readable(then.transaction):
+        return f"the history of {then.table} was dropped up to what was read before"
+    if not head.filed(then.transaction).reads_like(snapshot):
+        return f"the columns of {then.table} are others than when it was read before"
+    return None if keyed else f"it does not keep the key of {then.table}"

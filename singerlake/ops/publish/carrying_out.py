@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from singerlake.engine.spark.jvm.failures import plain_errors
-from singerlake.ops.publish.projected import Projected
+from singerlake.ops.publish.answer import Answer
 from singerlake.ops.publish.publish_changes import planned_increment
 from singerlake.ops.publish.write.increments import Increment, Publication
 from singerlake.ops.publish.write.ordered_files import write_ordered
@@ -25,7 +24,6 @@ class Run:
     """Writes files and commits them.
 
     Args:
-        spark: The session.
         projection: What is published.
         destination: Where.
 
@@ -34,10 +32,7 @@ class Run:
         changed: Rows that differ from those that readers saw; None where that is not known.
     """
 
-    def __init__(
-        self, spark: SparkSession, projection: Projection, destination: Destination
-    ) -> None:
-        self._spark = spark
+    def __init__(self, projection: Projection, destination: Destination) -> None:
         self._projection = projection
         self._destination = destination
         self.written: int | None = 0
@@ -47,19 +42,18 @@ class Run:
         """Give the columns of the files, see ``Destination.file_schema``."""
         return self._destination.file_schema(schema, base)
 
-    def all_rows(self, asked: Projected, schema: pa.Schema) -> Sequence[DataFile]:
+    def all_rows(self, asked: Answer[Any], schema: pa.Schema) -> Sequence[DataFile]:
         """Write all rows into new files, which nobody sees yet.
 
         Args:
             asked: The rows.
             schema: The columns of the files.
         """
-        with plain_errors():
-            files = write_ordered(asked.source(), self._projection, self._destination, schema)
+        files = write_ordered(asked.source(), self._projection, self._destination, schema)
         self._wrote(sum(file.rows for file in files))
         return files
 
-    def increment(self, asked: Projected, base: Published, schema: pa.Schema) -> Increment:
+    def increment(self, asked: Answer[Any], base: Published, schema: pa.Schema) -> Increment:
         """Write what changed into new files, which nobody sees yet.
 
         Args:
@@ -105,15 +99,14 @@ class DryRun(Run):
             self._there = base
         return super().file_schema(schema, self._there)
 
-    def all_rows(self, asked: Projected, schema: pa.Schema) -> Sequence[DataFile]:
+    def all_rows(self, asked: Answer[Any], schema: pa.Schema) -> Sequence[DataFile]:
         """Count all rows."""
         del schema
-        with plain_errors():
-            rows = asked.count()
+        rows = asked.count()
         self._wrote(rows)
         return _file(rows)
 
-    def increment(self, asked: Projected, base: Published, schema: pa.Schema) -> Increment:
+    def increment(self, asked: Answer[Any], base: Published, schema: pa.Schema) -> Increment:
         """Count the rows that changed, and those of the files that hold them."""
         if self._made_up:
             self.written = self.changed = None

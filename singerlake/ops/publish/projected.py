@@ -28,7 +28,7 @@ from singerlake.log.schema_difference import plan
 from singerlake.log.snapshot import Snapshot
 from singerlake.ops.diff.both_rows import BothRows
 from singerlake.ops.diff.pairs import differing
-from singerlake.ops.publish.answer import Answer
+from singerlake.ops.publish.answer import Answer, why_all
 from singerlake.ops.publish.fresh_rows import FOUND, FreshRows, RowwiseAnswer, Side, fresh_rows
 from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE, Changes
 from singerlake.ops.publish.write.row_sources import (
@@ -37,7 +37,7 @@ from singerlake.ops.publish.write.row_sources import (
     StateFiles,
     StateRows,
 )
-from singerlake.publish.positions import erased_since, is_same_table, state_of, table_of
+from singerlake.publish.positions import state_of, table_of
 from singerlake.publish.published import SourceState
 from singerlake.rows.batches.row_columns import DELETED, PROVENANCE
 from singerlake.rows.state.newest_of_blocks import NewestOfBlocks
@@ -208,21 +208,9 @@ class Projected(Answer[SparkRows]):
     def obstacle(self, since: Sequence[SourceState]) -> str | None:  # noqa: D102
         if self._obstacle is not None:
             return f"the SQL is not row by row: {self._obstacle}"
-        (now, snapshot), (then, *others) = next(iter(self._states.items())), since or (None,)
-        if then is None or others or then.table != now.table:
-            return "it was computed of other tables before"
-        head = self._views.head(snapshot.table)
-        if not is_same_table(then, head):
-            return f"{then.table} is another table than the one that was read before"
-        if (erased := erased_since(then, head)) is not None:
-            return erased
-        if not head.readable(then.transaction):
-            return f"the history of {then.table} was dropped up to what was read before"
-        if not head.filed(then.transaction).reads_like(snapshot):
-            return f"the columns of {then.table} are others than when it was read before"
-        if snapshot.key and not self.key:
-            return f"it does not keep the key of {then.table}"
-        return None
+        now, snapshot = next(iter(self._states.items()))
+        keyed = not snapshot.key or bool(self.key)
+        return why_all(since, now, snapshot, self._views.head(snapshot.table), keyed=keyed)
 
     def changes(self, since: Sequence[SourceState]) -> SourceChanges:
         """Find what changed of the answer since some states; rows are read when they are taken.

@@ -5,28 +5,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from singerlake.engine.spark.jvm.failures import plain_errors
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import InvalidQueryError, SingerlakeError, UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake
 from singerlake.lineage import Told
 from singerlake.log.snapshot import Snapshot
+from singerlake.ops.publish.answer import Answer
+from singerlake.ops.publish.answers import opened
 from singerlake.ops.publish.carrying_out import DryRun, Run
-from singerlake.ops.publish.projected import Projected
-from singerlake.ops.publish.stage import How, Staged
+from singerlake.ops.publish.outcome import How, PublishedRows, PublishOptions
 from singerlake.ops.publish.write.increments import Increment
 from singerlake.ops.publish.write.published_files import check_columns
 from singerlake.publish.destinations.opening import open_destination
 from singerlake.publish.positions import behind, due, is_same_table, state_of
 from singerlake.publish.projection import OnSchemaChange, Projection, Target
 from singerlake.publish.published import Commit, Position, SourceState
-from singerlake.publish.publishing import PublishedRows, PublishOptions
 from singerlake.publish.versions import not_published, rows_query, versioned_table
 from singerlake.quantities import repeated
+
+if TYPE_CHECKING:
+    from singerlake.ops.publish.stage import Staged
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +48,12 @@ class PublishRows:
     """Publishes the rows of one projection.
 
     Args:
-        spark: The session.
         lake: The lake.
         projection: What.
         target: Where.
         options: How.
         telling: Who is told what was read and written.
+        choice: What may read rows.
 
     Raises:
         UsageError: Something else lies at the destination.
@@ -59,15 +62,15 @@ class PublishRows:
 
     def __init__(
         self,
-        spark: SparkSession,
         lake: Lake,
         projection: Projection,
         target: Target,
         options: PublishOptions,
         telling: Told,
+        choice: EngineChoice,
     ) -> None:
         self._telling = telling
-        self._spark = spark
+        self._choice = choice
         self._lake = lake
         self._projection = projection
         self._target = target
@@ -77,7 +80,7 @@ class PublishRows:
         self._base = self._destination.published()
         self._done = _Done()
         how = DryRun if options.dry_run else Run
-        self._out = how(spark, projection, self._destination)
+        self._out = how(projection, self._destination)
 
     def run(self, staged: Staged | None) -> PublishedRows | None:
         """Publish what is not there yet.
@@ -129,7 +132,7 @@ class PublishRows:
             _, wanted = self._versions()
             up_to_date = self._base is not None and self._due() is None
             if why is not None and not wanted:
-                with self._asked(None) as asked, plain_errors():
+                with self._asked(None) as asked:
                     now = asked.count()
         done.full, done.why_full = why is not None, why or ""
         done.versions = [version.number for version in wanted]
@@ -183,7 +186,7 @@ class PublishRows:
             return "it is not incremental"
         return "" if projection.changed_since(base.position.definition) else None
 
-    def _obstacle(self, asked: Projected) -> str | None:
+    def _obstacle(self, asked: Answer[Any]) -> str | None:
         """Why all rows have to be written, as a clause; None where those that changed will do."""
         if (why := self._why_all()) is not None or self._base is None:
             return why
@@ -223,7 +226,7 @@ class PublishRows:
             if at is None:
                 self._tell(asked, schema)
 
-    def _tell(self, asked: Projected, schema: pa.Schema) -> None:
+    def _tell(self, asked: Answer[Any], schema: pa.Schema) -> None:
         """Tell what was read, and what of it lies at the destination."""
         for state in asked.states:
             self._telling.read(state)
@@ -231,7 +234,7 @@ class PublishRows:
         uri = self._destination.store.uri
         self._telling.published(uri, columns, self._out.written or 0, asked.lineage)
 
-    def _increment(self, asked: Projected, schema: pa.Schema) -> Increment | None:
+    def _increment(self, asked: Answer[Any], schema: pa.Schema) -> Increment | None:
         """Write only what changed; None where all has to be written."""
         if (obstacle := self._obstacle(asked)) is not None or self._base is None:
             self._done.why_full = obstacle or ""
@@ -284,11 +287,11 @@ class PublishRows:
         state = self._state()
         return state is not None and behind(state, then) is None
 
-    def _asked(self, at: FrozenVersion | None) -> Projected:
+    def _asked(self, at: FrozenVersion | None) -> Answer[Any]:
         version = None if at is None else str(at.number)
-        return Projected(self._spark, self._lake, self._sql, at=version)
+        return opened(self._choice, self._lake, self._projection.name, self._sql, version)
 
-    def _schema(self, asked: Projected) -> pa.Schema:
+    def _schema(self, asked: Answer[Any]) -> pa.Schema:
         """Give the columns of the files, which can all be written."""
         schema = asked.schema
         self._check(schema)
@@ -296,7 +299,7 @@ class PublishRows:
         self._check_change(schema)
         return schema
 
-    def _check_sql(self, asked: Projected) -> None:
+    def _check_sql(self, asked: Answer[Any]) -> None:
         if self._projection.incremental:
             asked.check_deterministic(f"the SQL of {self._projection.name}")
 

@@ -1,4 +1,4 @@
-"""The renew job: what is published of tables whose rows were erased is published anew.
+"""Renew: what is published of tables whose rows were erased is published anew.
 
 All rows are written into new files, and readers see these as after any refresh. Then whatever lay
 there before is deleted, frozen versions too, and these are published again as they are now. A run
@@ -10,28 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyspark.sql import SparkSession
-
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
+from singerlake.ops.publish.outcome import Outcome, PublishOptions, Result
 from singerlake.ops.publish.publish import publish
 from singerlake.publish import registry
 from singerlake.publish.destinations.opening import open_destination
 from singerlake.publish.projection import Projection
-from singerlake.publish.publishing import Outcome, PublishOptions, Result
 from singerlake.publish.renewals import Renewals, erasures, is_due
 from singerlake.publish.versions import versioned_table
 
 
-def renew(spark: SparkSession, lake: Lake, wanted: Renewals) -> Iterator[Outcome]:
+def renew(lake: Lake, wanted: Renewals, choice: EngineChoice) -> Iterator[Outcome]:
     """Publish projections anew, so that nothing is left there from before rows were erased.
 
     One that fails stops none but those that read what it stages.
 
     Args:
-        spark: The session.
         lake: The lake, from which the rows are gone.
         wanted: Which; none of them is stuck.
+        choice: What may read their rows.
     """
     due = {
         name: erased
@@ -41,7 +40,7 @@ def renew(spark: SparkSession, lake: Lake, wanted: Renewals) -> Iterator[Outcome
     if wanted.known is None or not due:
         return
     to_run = wanted.known.with_makers(due)
-    done = publish(spark, lake, to_run, PublishOptions(full_refresh=True))
+    done = publish(lake, to_run, PublishOptions(full_refresh=True), choice)
     for projection in to_run:
         if projection.name not in due:
             yield next(done)
@@ -58,7 +57,7 @@ def renew(spark: SparkSession, lake: Lake, wanted: Renewals) -> Iterator[Outcome
                 continue
             place.forget(held)
             for version in again:
-                _publish_version(spark, lake, projection, version)
+                _publish_version(lake, projection, version, choice)
             registry.note_renewed(lake, projection.name, due[projection.name])
         except SingerlakeError as error:
             outcome = Outcome(projection.name, Result.FAILED, error=error)
@@ -75,7 +74,9 @@ def _again(lake: Lake, projection: Projection, there: set[int]) -> list[int]:
     return sorted(there & {version.number for version in frozen})
 
 
-def _publish_version(spark: SparkSession, lake: Lake, projection: Projection, version: int) -> None:
-    for outcome in publish(spark, lake, [projection], PublishOptions(at=str(version))):
+def _publish_version(
+    lake: Lake, projection: Projection, version: int, choice: EngineChoice
+) -> None:
+    for outcome in publish(lake, [projection], PublishOptions(at=str(version)), choice):
         if outcome.error is not None:
             raise outcome.error

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -39,6 +38,7 @@ from singerlake.ops.change.sql.frame_rows import FrameRows
 from singerlake.ops.create import create as plans
 from singerlake.ops.create.create_table import check_key_names, create_of
 from singerlake.ops.create.query_schema import schema_of
+from singerlake.ops.publish.outcome import How
 from singerlake.ops.publish.projected import Projected
 from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE
 from singerlake.overlay.alter import OverlayChange
@@ -55,21 +55,6 @@ from singerlake.sql.state.key_violations import key_violations
 
 ATTEMPTS = 3
 """Times that a refresh begins anew, because somebody else changed the table meanwhile."""
-
-
-class How(str, Enum):
-    """How a staging table was brought up to date."""
-
-    UP_TO_DATE = "up to date"
-    """It was: nothing was read."""
-    CREATED = "created"
-    INCREMENTAL = "incremental"
-    """Only rows that changed were read."""
-    COMPARED = "compared"
-    """All rows were computed, and compared with those that there were."""
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,21 @@ class Result(str, Enum):
         return self.value
 
 
+class How(str, Enum):
+    """How a staging table was brought up to date."""
+
+    UP_TO_DATE = "up to date"
+    """It was: nothing was read."""
+    CREATED = "created"
+    INCREMENTAL = "incremental"
+    """Only rows that changed were read."""
+    COMPARED = "compared"
+    """All rows were computed, and compared with those that there were."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @dataclass(frozen=True)
 class StagedRows:
     """What a refresh did to a staging table, or would do.
