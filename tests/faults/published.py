@@ -12,8 +12,11 @@ from unittest import mock
 
 import pyarrow.parquet as pq
 
+from singerlake.engine.choice import EngineChoice
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.ops.freeze import freeze
+from singerlake.ops.publish.publish import publish
 from singerlake.publish.projection import Format, OrderKey, Projection, Target
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
@@ -120,10 +123,7 @@ class Publish(Operation):
         gone = {"id": 2, "_sdc_deleted_at": "2026-01-02T03:04:05Z"}
         commit_rows(lake, self.table, WIDE, ["id"], [*self.after, gone])
         if self.versions:
-            from singerlake.engine.spark.jvm.session import session
-            from tests.frozen import freeze_on_spark as freeze
-
-            freeze(session("local[2]"), lake.find(self.table)[0])
+            freeze(lake.find(self.table)[0], None, self.choice())
         self.kept = self.place.with_name("place-before")
         self.place.mkdir(exist_ok=True)
         shutil.copytree(self.place, self.kept)
@@ -144,13 +144,15 @@ class Publish(Operation):
             versions=self.versions,
         )
 
-    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.engine.choice import EngineChoice
+    def choice(self) -> EngineChoice:
+        """What reads the rows."""
         from singerlake.engine.spark.jvm.session import session
-        from singerlake.ops.publish.publish import publish
 
+        return EngineChoice.of(spark=session("local[2]"))
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        choice = self.choice()
         with opened_beside(store):
-            choice = EngineChoice.of(spark=session("local[2]"))
             (outcome,) = publish(Lake(store), [self.projection()], None, choice)
         if outcome.error is not None:
             raise outcome.error

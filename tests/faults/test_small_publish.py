@@ -1,0 +1,62 @@
+"""A small table is published in this process, under every fault of both stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from singerlake.engine.choice import EngineChoice
+from singerlake.format.names import TableName
+from tests.faults.cases import Bench, Folder, fast_folder
+from tests.faults.faulty_store import (
+    INTERRUPT,
+    KILL_AFTER,
+    LOST_REPLY,
+    LOST_THEN_OUTAGE,
+    OUTAGE,
+    TAKEN,
+    Kind,
+)
+from tests.faults.kinds import each_kind
+from tests.faults.published import Publish, PublishFirst
+from tests.frozen import HERE
+
+QUICK = [
+    *((kind, "") for kind in (LOST_REPLY, TAKEN, OUTAGE, LOST_THEN_OUTAGE, INTERRUPT)),
+    (KILL_AFTER, "beside/"),
+]
+
+
+class PublishHere(Publish):
+    """A refresh with a version, by what changed."""
+
+    name = "publish, small"
+    spark = False
+    stage: ClassVar[TableName | None] = None
+    versions: ClassVar[bool] = True
+
+    def choice(self) -> EngineChoice:
+        return HERE
+
+
+class PublishFirstHere(PublishFirst):
+    """The first publication, with a version."""
+
+    name = "publish, small, first"
+    spark = False
+
+    def choice(self) -> EngineChoice:
+        return HERE
+
+
+@pytest.fixture(scope="module", params=[PublishHere, PublishFirstHere])
+def bench(processes: None, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    with fast_folder() as folder:
+        yield Bench(request.param(), Folder(folder), folder)
+
+
+@each_kind(QUICK)
+def test_rows_are_published_or_not_whatever_fails(bench: Bench, kind: Kind, part: str) -> None:
+    bench.run_all(kind, part)
