@@ -122,5 +122,5 @@ def test_makefile_installs_nothing_without_constraints() -> None:
     exact = "-r $<"  # a file that pins all itself
     loose = [s for s in steps if not re.search(r"(-c|--constraint) constraints/", s)]
     assert [step for step in loose if exact not in step] == []
-    duckdb = (ROOT / "tests" / "projections" / "duckdb.txt").read_text("utf-8").split()
+    duckdb = (ROOT / "tests" / "publish" / "duckdb.txt").read_text("utf-8").split()
     assert all("==" in line for line in duckdb)

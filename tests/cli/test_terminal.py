@@ -136,7 +136,6 @@ class Case:
     job: str = ""
 
 
-JOBS = "singerlake.ops."
 CASES = {
     "ls": Case(["ls"], [TABLE, OTHER, "1,503", "records", "size", "last sync"]),
     "ls --sizes": Case(["ls", "--sizes"], [TABLE, OTHER, "total", "free now", "free later"]),
@@ -187,7 +186,7 @@ CASES = {
         ["query", "select 1"],
         [*ROW, "somebody.with.a.long.name@example.org", "2026-03-01T01:20:00Z", "1234.50"],
         lambda: ready_made(list(ROW), [tuple(ROW.values())] * 3),
-        f"{JOBS}queries.query.query",
+        "singerlake.sql.queries.query.query",
     ),
     "rows": Case(
         ["rows", TABLE, "--key", "17"],
@@ -217,7 +216,7 @@ CASES = {
         ["create-table", "views.totals", "--from-query", "select 1"],
         ["views.totals", "1 row,", f"read {TABLE}.1"],
         lambda: created(),
-        f"{JOBS}loading.create_table.create",
+        "singerlake.ops.create.create_table.create",
     ),
     "revert": Case(
         ["revert", TABLE, "--to-transaction", "1"],

@@ -99,7 +99,7 @@ def test_a_users_settings_may_ask_for_all_of_spark(
 
     monkeypatch.setattr(launch, "_ahead", [])
     monkeypatch.setattr(launch, "_runs_already", lambda: False)
-    monkeypatch.setattr(launch.scratch, "folder", lambda: tmp_path)
+    monkeypatch.setattr(launch, "scratch_folder", lambda: tmp_path)
     monkeypatch.setattr(java, "find", lambda _: java.Java(tmp_path, 17, "PATH"))
     monkeypatch.setattr(java, "begin", begin)
     launch.ahead("local[1]", conf)
