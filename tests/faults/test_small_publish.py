@@ -25,7 +25,7 @@ from tests.frozen import HERE
 
 QUICK = [
     *((kind, "") for kind in (LOST_REPLY, TAKEN, OUTAGE, LOST_THEN_OUTAGE, INTERRUPT)),
-    (KILL_AFTER, "beside/"),
+    (KILL_AFTER, "beside/_latest.json"),
 ]
 
 

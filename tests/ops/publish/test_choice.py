@@ -1,0 +1,137 @@
+"""Which engine publishes, and what needs none of PySpark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+import singerlake
+from singerlake.engine.choice import LOCAL, EngineChoice
+from singerlake.engine.work import Work
+from singerlake.errors import InvalidQueryError, NotFoundError, UsageError
+from singerlake.lake import Lake
+from singerlake.ops.publish.outcome import Outcome, Result
+from singerlake.ops.publish.publish import publish
+from singerlake.publish.ad_hoc import AdHoc
+from tests.build import commit_rows
+from tests.cli.call import run
+
+ROOT = Path(__file__).parents[3]
+NAME = "tap.s"
+COLUMNS: dict[str, Any] = {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}
+
+
+@pytest.fixture
+def small(lake: Lake) -> Lake:
+    commit_rows(lake, NAME, COLUMNS, ["id"], [{"id": n, "name": f"n{n}"} for n in range(3)])
+    return lake
+
+
+@pytest.fixture
+def no_java() -> EngineChoice:
+    def start() -> NoReturn:
+        raise UsageError("Java starts")
+
+    return EngineChoice(start=start)
+
+
+@pytest.fixture
+def tried(small: Lake, tmp_path: Path) -> Callable[..., Outcome]:
+    def trying(choice: EngineChoice, **said: Any) -> Outcome:
+        table = {} if "sql" in said else {"table": NAME}
+        projection = AdHoc(str(tmp_path / "out"), **table, **said).projection(small)
+        (outcome,) = publish(small, [projection], None, choice)
+        return outcome
+
+    return trying
+
+
+def test_the_size_of_the_table_decides(
+    small: Lake, tried: Callable[..., Outcome], no_java: EngineChoice, tmp_path: Path
+) -> None:
+    bytes_ = sum(block.bytes for block in small.find(NAME)[0].snapshot().blocks)
+    assert str(tried(replace(no_java, limit=Work(bytes_ - 1, 100))).error) == "Java starts"
+    assert not (tmp_path / "out" / "_latest.json").exists()
+    assert tried(replace(no_java, limit=Work(bytes_, 100))).result is Result.DONE
+    assert tried(EngineChoice(LOCAL, limit=Work())).result is Result.UP_TO_DATE
+
+
+@pytest.mark.parametrize(
+    "said", [{"where": "id > 1"}, {"sql": "select upper(name) as n from tap.s"}]
+)
+def test_what_sql_computes_is_for_spark(
+    tried: Callable[..., Outcome], no_java: EngineChoice, said: dict[str, str]
+) -> None:
+    assert str(tried(no_java, **said).error) == "Java starts"
+    refused = tried(EngineChoice(LOCAL), **said).error
+    assert isinstance(refused, UsageError)
+    assert "needs Spark: use the engine auto or spark" in str(refused)
+
+
+def test_staging_tables_are_for_spark(small: Lake, tmp_path: Path) -> None:
+    file = tmp_path / "p.yml"
+    text = f"{{name: p, from: {NAME}, stage: staging.s, key: id, to: {tmp_path}/out}}"
+    file.write_text(f"version: 1\nprojections:\n- {text}\n")
+    done = run(small, "publish", "--all", "--file", str(file), "--engine", "local")
+    assert done.exit_code == UsageError.exit_code
+    assert "the staging table of p needs Spark" in done.stderr
+
+
+def test_columns_that_are_not_there_are_refused(tried: Callable[..., Outcome]) -> None:
+    refused = tried(EngineChoice(LOCAL), order_by="nam").error
+    assert isinstance(refused, UsageError)
+    assert "'nam'" in str(refused)
+    twice = tried(EngineChoice(LOCAL), sql="select id as n, name as n from tap.s").error
+    assert isinstance(twice, (UsageError, InvalidQueryError))
+
+
+def test_a_version_that_is_gone_is_named(small: Lake, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError):
+        AdHoc(str(tmp_path / "out"), f"{NAME}.7").projection(small)
+
+
+def test_a_table_that_gets_other_columns_meanwhile_is_published_in_a_rerun(
+    small: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from singerlake.ops.publish import answers
+    from singerlake.ops.publish.table_columns import wanted
+
+    def slow(*args: Any) -> Any:
+        found = wanted(*args)
+        changed = {"id": COLUMNS["id"], "other": COLUMNS["name"]}
+        commit_rows(small, NAME, changed, ["id"], [{"id": 9, "other": "x"}])
+        return found
+
+    monkeypatch.setattr(answers, "wanted", slow)
+    projection = AdHoc(str(tmp_path / "out"), NAME).projection(small)
+    (outcome,) = publish(small, [projection], None, EngineChoice(LOCAL))
+    assert outcome.published is not None
+    assert outcome.published.rows == 4
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_small_table_needs_no_pyspark(small: Lake, tmp_path: Path) -> None:
+    singerlake.open(small.store.uri)[NAME].freeze("first", engine=LOCAL)
+    code = (
+        "import sys\n"
+        "sys.modules['pyspark'] = sys.modules['py4j'] = None\n"
+        "import singerlake\n"
+        "from tests.build import commit_rows\n"
+        f"lake = singerlake.open({small.store.uri!r})\n"
+        f"table = lake[{NAME!r}]\n"
+        f"say = dict(to={str(tmp_path / 'out')!r}, order_by='name', versions=True)\n"
+        "first = table.publish(**say).published\n"
+        f"commit_rows(lake, {NAME!r}, {COLUMNS!r}, ['id'], [{{'id': 7, 'name': 'n7'}}])\n"
+        "second = table.publish(**say).published\n"
+        "print(first.full, first.versions, second.full, second.changed, second.rows)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("True (1,) False 1 4\n", 0), done.stderr
