@@ -124,7 +124,7 @@ def erasures(lake: Lake, tables: Collection[TableName]) -> dict[str, int]:
 
 def is_due(lake: Lake, name: str, erased: Mapping[str, int]) -> bool:
     """Tell whether what is published may have rows from before some erasures."""
-    one = lake.annotations().published.get(name)
+    one = lake.annotations(strict=True).published.get(name)
     if one is None:
         return False
     return bool(one.again) or any(at > one.erased.get(table, 0) for table, at in erased.items())

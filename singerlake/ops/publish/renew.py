@@ -66,7 +66,7 @@ def renew(lake: Lake, wanted: Renewals, choice: EngineChoice) -> Iterator[Outcom
 
 def _again(lake: Lake, projection: Projection, there: set[int]) -> list[int]:
     """The frozen versions to publish again: those that are there, or were, and that there are."""
-    said = lake.annotations().published.get(projection.name)
+    said = lake.annotations(strict=True).published.get(projection.name)
     there |= set() if said is None else {*said.again}
     if not there:
         return []

@@ -209,14 +209,15 @@ def test_conditions_are_for_spark(lake: Lake, no_java: EngineChoice) -> None:
     assert (refused.exit_code, "only be checked by Spark" in refused.stderr) == (2, True)
 
 
-def test_published_copies_are_rebuilt_by_spark(
+def test_copies_that_sql_computes_are_rebuilt_by_spark(
     lake: Lake, no_java: EngineChoice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It starts before anything is erased, and is not needed to say what would be."""
     commit_rows(lake, NAME, ROWS, ["id"], [{"id": 1}, {"id": 2}])
     file = tmp_path / "p.yml"
     file.write_text(
-        f"version: 1\nprojections:\n- {{name: p, from: {NAME}, to: out, format: jsonl}}\n"
+        f"version: 1\nprojections:\n- {{name: p, sql: select id + 1 as n from {NAME}, to: out, "
+        "format: jsonl}\n"
     )
     (projection,) = declared(file)
     registry.note(lake, projection)
@@ -233,14 +234,19 @@ def test_published_copies_are_rebuilt_by_spark(
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_small_table_needs_no_pyspark(lake: Lake) -> None:
+def test_a_small_table_needs_no_pyspark(lake: Lake, tmp_path: Path) -> None:
+    """Neither does a published copy of its columns."""
     commit_rows(lake, NAME, ROWS, ["id"], [{"id": 1}, {"id": 2}])
+    file = tmp_path / "p.yml"
+    file.write_text(f"version: 1\nprojections:\n- {{name: p, from: {NAME}, to: out}}\n")
     code = (
         "import sys\n"
         "sys.modules['pyspark'] = sys.modules['py4j'] = None\n"
         "from singerlake import Lake\n"
-        f"table = Lake.open({lake.store.uri!r})[{NAME!r}]\n"
-        "done = table.erase([1], reason='r', wait=0)\n"
+        f"lake, file = Lake.open({lake.store.uri!r}), {str(file)!r}\n"
+        "assert lake.publish(file=file)[0].published.rows == 2\n"
+        f"done = lake[{NAME!r}].erase([1], reason='r', wait=0, projections=file)\n"
+        "assert [one.published.rows for one in done.published] == [1]\n"
         "print(done.is_done, [one.lines for one in done.tables.values()])\n"
     )
     done = subprocess.run(
