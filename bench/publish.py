@@ -203,7 +203,7 @@ class Bench:
                 assert asked.obstacle(since) is None
                 schema = self._schema(asked, destination)
                 publication = Publication(projection, destination, base, schema)
-                with planned_increment(self.spark, asked, publication) as planned:
+                with planned_increment(asked, publication) as planned:
                     done = planned.write()
                 assert not done.full_build
                 self._commit(asked, destination, done.kept, done.added, done.removed)

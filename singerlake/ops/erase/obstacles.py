@@ -226,7 +226,7 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
                 "--leave-words",
             )
         )
-    said = to_builtins(lake.annotations().table(table))
+    said = to_builtins(lake.annotations(strict=True).table(table))
     if any(_names(text, patterns) for text in _texts(said)):
         found.append(
             Obstacle(
