@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 from operator import attrgetter
 
-from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError
+from singerlake.errors import DamagedError, InvalidNameError
 from singerlake.format import file_paths, metadata, names
 from singerlake.format.data_paths import are_data_paths
 from singerlake.format.log import Operation
@@ -273,7 +273,5 @@ def _transaction(data: bytes, table: TableName) -> int:
     """The one that a manifest is folded up to; 0 for one that cannot be read."""
     try:
         return from_manifest(table, metadata.decode(data, Manifest, table.manifest)).number
-    except NewerFormatError:
-        raise
     except (DamagedError, InvalidNameError):
         return 0  # and so to be replaced
