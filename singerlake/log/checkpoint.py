@@ -17,7 +17,7 @@ from singerlake.format.log import Operation
 from singerlake.format.metadata import Manifest, TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.packed import Noted, PackedTransactions
-from singerlake.format.sealed import ERASABLE, PLAIN
+from singerlake.format.sealed import PLAIN
 from singerlake.log import head_file, lifetimes, unread, versions
 from singerlake.log.folding import Folding
 from singerlake.log.snapshot import Snapshot
@@ -164,9 +164,7 @@ def _noted(transactions: Sequence[TransactionSummary]) -> Noted:
 
 
 def _erased_at(manifest: Manifest) -> int:
-    """The last transaction that erased rows; looked for only where there can be one."""
-    if manifest.format < ERASABLE:
-        return 0
+    """The last transaction that erased rows."""
     erases = (t.number for t in reversed(manifest.transactions) if t.operation == Operation.ERASE)
     return next(erases, 0)
 
