@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from singerlake.errors import (
     ConflictError,
     DamagedError,
+    DataError,
     DroppedError,
     InputError,
     InvalidNameError,
@@ -56,6 +57,7 @@ __all__ = [
     "FORMAT",
     "ConflictError",
     "DamagedError",
+    "DataError",
     "DroppedError",
     "InputError",
     "InvalidNameError",

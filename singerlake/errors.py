@@ -11,12 +11,13 @@
     │   └── DroppedError         3  dropped          a table that somebody dropped
     ├── ConflictError            4  conflict         run it again
     │   └── LockTimeoutError     4  lock_timeout     another writer held the lock too long
-    ├── DamagedError             5  damaged          repair the data, or leave it out
-    │   ├── InputError           5  invalid_input    a message, or a file, that cannot be taken
+    ├── DataError                5  data             what is stored, or given, is not as it must be
+    │   ├── DamagedError         5  damaged          repair the data, or leave it out
+    │   ├── NewerFormatError     5  newer_format     written by a newer Singerlake: upgrade
     │   ├── MisfitsError         5  misfits          values that their columns cannot hold
-    │   ├── RejectedRowsError    5  rejected_rows    rows of a file, or of a program, with problems
     │   ├── ViolationsError      5  violations       rows that a key or a type is not for
-    │   └── NewerFormatError     5  newer_format     written by a newer Singerlake: upgrade
+    │   ├── InputError           5  invalid_input    a message, or a file, that cannot be taken
+    │   └── RejectedRowsError    5  rejected_rows    rows of a file, or of a program, with problems
     ├── StoreError               1  store            the disk or the bucket refused
     │   └── OutcomeUnknownError  1  outcome_unknown  a write may or may not have happened
     │       └── NotDurableError  1  not_durable      it happened, and may be gone after a power cut
@@ -29,7 +30,10 @@ programs should go by the class, the kind or the exit code. ``--output json`` pr
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class SingerlakeError(Exception):
@@ -41,7 +45,7 @@ class SingerlakeError(Exception):
             own.
         lines: The whole text line by line, where it has several: a name in one of them may hold
             ends of lines too, and must not begin a line with them.
-        problems: What is wrong with rows that somebody gave, as ``records.problems.Problems``;
+        problems: What is wrong with rows that somebody gave, as ``rows.batches.problems.Problems``;
             None where nobody gave any, or they are not why.
     """
 
@@ -96,45 +100,51 @@ class LockTimeoutError(ConflictError):
     kind = "lock_timeout"
 
 
-class DamagedError(SingerlakeError):
-    """Data that is cut, altered or not what its place says it is."""
+class DataError(SingerlakeError):
+    """Data, stored or given, that is not as it must be. Its subclasses say how."""
 
     exit_code = 5
-    kind = "damaged"
+    kind = "data"
 
     @classmethod
-    def of_lines(cls, *lines: str) -> DamagedError:
+    def of_lines(cls, *lines: str) -> Self:
         """Return one that lists what it is about: the first line says what happened."""
         error = cls("\n".join(lines))
         error.lines = lines
         return error
 
 
-class InputError(DamagedError):
+class DamagedError(DataError):
+    """Data that is cut, altered or not what its place says it is."""
+
+    kind = "damaged"
+
+
+class InputError(DataError):
     """A Singer message, or a whole file of rows, that cannot be accepted. Names what is wrong."""
 
     kind = "invalid_input"
 
 
-class MisfitsError(DamagedError):
+class MisfitsError(DataError):
     """Values of a table that their columns cannot hold. Its text is of several lines."""
 
     kind = "misfits"
 
 
-class ViolationsError(DamagedError):
+class ViolationsError(DataError):
     """Rows of a table that a key or a type is not for. Its text is of several lines."""
 
     kind = "violations"
 
 
-class RejectedRowsError(DamagedError):
+class RejectedRowsError(DataError):
     """Rows that somebody gave and that cannot be taken. Its text is of several lines."""
 
     kind = "rejected_rows"
 
 
-class NewerFormatError(DamagedError):
+class NewerFormatError(DataError):
     """The lake was written by a newer Singerlake than this one."""
 
     kind = "newer_format"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from singerlake.errors import (
     DamagedError,
+    DataError,
     InvalidNameError,
-    NewerFormatError,
     NotFoundError,
     SingerlakeError,
     UsageError,
@@ -189,8 +189,6 @@ class Lake:
         """
         try:
             self.file = lake_file.read(self.store)
-        except NewerFormatError:
-            raise
         except DamagedError as error:
             logger.warning(
                 "%s; what people say of the lake is in it: see singerlake verify --all", error
@@ -293,7 +291,7 @@ class Lake:
             return metadata.decode(self.store.get(key).data, Catalogue, key)
         except KeyMissingError:
             return None
-        except DamagedError as error:
+        except DataError as error:
             logger.warning("%s; reading the tables instead", error)
             return None
 

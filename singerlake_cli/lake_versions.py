@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import structs
 
-from singerlake.errors import DamagedError, InvalidNameError, SingerlakeError, UsageError
+from singerlake.errors import DataError, InvalidNameError, SingerlakeError, UsageError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
@@ -238,7 +238,7 @@ def _absences(lake: Lake, wrong: list[SingerlakeError]) -> not_copied.Absences:
     """What a copy has left out of lake versions; nothing, and the error, if that is damaged."""
     try:
         return not_copied.read(lake.store)
-    except DamagedError as error:
+    except DataError as error:
         wrong.append(error)
         return {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DamagedError, DataError
 from singerlake.format.names import TableName
 from singerlake.lineage import Told
 from tap_singerlake.batches import BatchOptions
@@ -33,12 +33,12 @@ class Run:
         self.state_writer = BorderStateWriter(self.writer)
         self.records = 0
         self.streams = 0
-        self.damaged: dict[TableName, DamagedError] = {}
+        self.damaged: dict[TableName, DataError] = {}
         self.all_streams = False
         self.lineage: Told | None = None
         self.batches: BatchOptions | None = None
 
-    def give_up(self, table: TableName, error: DamagedError, logger: logging.Logger) -> None:
+    def give_up(self, table: TableName, error: DataError, logger: logging.Logger) -> None:
         """Leave a table at what is out of it; the others go on where all were asked for.
 
         Raises:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from singerlake.errors import DamagedError, NotFoundError
+from singerlake.errors import DamagedError, DataError, NotFoundError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block, FrozenVersion
 from singerlake.lake import Table
@@ -154,7 +154,7 @@ def rows_of(table: Table, snapshot: Snapshot, version: FrozenVersion) -> StateRo
             raise DamagedError(f"its index has {count:,} rows, and the version {version.rows:,}")
     except KeyMissingError as error:  # somebody deleted the cache meanwhile
         raise _no_index(table, version) from error
-    except DamagedError as error:
+    except DataError as error:
         folder = index.folder_of(table, state_index.snapshot)
         raise DamagedError(
             f"{name} cannot be read by its rows: {error}; an index is only a cache: delete the "

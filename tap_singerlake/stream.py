@@ -9,7 +9,7 @@ from singer_sdk import Stream, Tap
 from singer_sdk.mapper import SameRecordTransform
 from singer_sdk.singerlib.catalog import REPLICATION_FULL_TABLE, REPLICATION_LOG_BASED
 
-from singerlake.errors import DamagedError, DroppedError
+from singerlake.errors import DataError, DroppedError
 from singerlake.format import content
 from singerlake.format.annotations import TableEntry, TapEntry
 from singerlake.format.log import Block, SchemaEntry
@@ -98,7 +98,7 @@ class LakeStream(Stream):
             self._sync_table()
         except DroppedError as error:
             self.logger.warning("%s; there is nothing to read", error)
-        except DamagedError as error:
+        except DataError as error:
             self._run.give_up(self._table.name, error, self.logger)
 
     def _sync_table(self) -> None:

@@ -22,7 +22,13 @@ from singer_sdk.helpers.capabilities import (
 from singer_sdk.singerlib import Catalog
 
 from singerlake import small_files
-from singerlake.errors import DamagedError, DroppedError, NotFoundError, SingerlakeError, UsageError
+from singerlake.errors import (
+    DataError,
+    DroppedError,
+    NotFoundError,
+    SingerlakeError,
+    UsageError,
+)
 from singerlake.format.annotations import ColumnEntry, TableEntry, TapEntry
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue
@@ -140,7 +146,7 @@ class TapSingerlake(LakePlugin, Tap):
             # A folder alone makes no table: its first sync has not committed yet.
             self.logger.warning("left out %s: %s", choice.table, error)
             return None
-        except DamagedError as error:
+        except DataError as error:
             if self._is_selected(choice.table.stream):
                 self.run.damaged[choice.table] = error
             else:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHECK, TEST, ALL = TIERS = ("check", "test", "all")
+MORE = pytest.mark.more
+"""Of one case of a test: others prove nearly the same, so it is left to ``make test-all``."""
 LOCAL = "local"
 """The engine that needs no Spark, as the parameter of a test's ``engine``."""
 _SOCKETS = {"socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname"}
@@ -91,6 +93,8 @@ def mark(items: Iterable[pytest.Item]) -> None:
 def fixtures_of(item: pytest.Item) -> Iterable[str]:
     """Return the names of a test's fixtures, and of those that these ask for."""
     names: Iterable[str] = getattr(item, "fixturenames", ())
+    if item.get_closest_marker(MORE.name):  # pytest lets no single case of a test ask for fixtures
+        names = [*names, "long_runs"]
     params = getattr(getattr(item, "callspec", None), "params", {})
     if params.get("engine", LOCAL) != LOCAL:  # the fixture `engine` asks for it while the test runs
         return [*names, "spark"]

@@ -218,41 +218,6 @@ def test_unknown_operation_is_read_as_a_change_of_rows() -> None:
     assert changes_rows(summary)
 
 
-@pytest.mark.parametrize(
-    ("example", "changes", "needed"),
-    [
-        ("log-entry", {"format": 1, "previous": ""}, 1),
-        ("log-entry", {}, 2),
-        ("change-entry", {"version": "frozen-version"}, 3),
-        ("log-entry", {"operation": "alter", "overlay": "overlay"}, 3),
-        ("drop", {}, 3),
-        ("drop", {"operation": "undrop"}, 3),
-        ("deletion", {}, 4),
-        ("log-entry", {"deletes_listed": "file-list"}, 4),
-        ("erase", {}, 5),
-        ("log-entry", {"blocked": "suppression-list"}, 5),
-        ("log-entry", {"operation": "erase-start"}, 5),
-        ("log-entry", {"operation": "block-keys"}, 5),
-        ("log-entry", {"rewritten": 83}, 5),
-    ],
-)
-def test_format_of_an_entry_is_the_one_of_the_page(
-    example: str, changes: dict[str, object], needed: int
-) -> None:
-    entry = msgspec.json.decode(EXAMPLES[example], type=log.Entry)
-    named = {
-        member: msgspec.json.decode(EXAMPLES[value], type=KINDS[value])
-        for member, value in changes.items()
-        if isinstance(value, str) and value in KINDS
-    }
-    entry = msgspec.structs.replace(entry, **{**changes, **named})
-    assert log.needed_format(entry) == needed
-    (row,) = re.findall(rf"^\| {needed} \|.*$", TEXT.partition("## Layout")[0], re.M)
-    word = entry.operation if changes.get("operation") else [*changes, ""][-1]
-    if needed > 1 and word not in ("alter", ""):
-        assert f"`{word}`" in row
-
-
 @pytest.mark.parametrize(("text", "nuls", "fingerprint", "name"), VECTORS)
 def test_a_hash_vector(text: str, nuls: str, fingerprint: str, name: str) -> None:
     value = json.loads(text)

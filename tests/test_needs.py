@@ -64,6 +64,13 @@ def test_tier_of_engine_test_follows_from_engine(kind: str, marks: list[str]) ->
     assert item.marks == marks
 
 
+def test_a_case_that_is_marked_is_in_the_tier_all() -> None:
+    item: Any = Item("spark", "each_operation")
+    item.marks.append("more")
+    needs.mark([item])
+    assert item.marks == ["more", "all", "spark"]
+
+
 def start_a_process() -> None:
     subprocess.run([sys.executable, "-c", ""], check=True)
 

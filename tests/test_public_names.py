@@ -17,6 +17,7 @@ NAMES = {"FORMAT", "Lake", "State", "StoreOptions", "Table", "__version__", "ope
 ERRORS = {
     "ConflictError",
     "DamagedError",
+    "DataError",
     "DroppedError",
     "InputError",
     "InvalidNameError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DataError
 from singerlake.format import json_schema
 from singerlake.format.annotations import ColumnEntry
 from singerlake.format.log import SchemaEntry
@@ -103,6 +103,6 @@ def schema_of(snapshot: Any) -> SchemaEntry:
     """The schema in effect; an empty one where the table's log does not tell it."""
     try:
         schema: SchemaEntry = snapshot.schema
-    except DamagedError:
+    except DataError:
         return SchemaEntry({})
     return schema

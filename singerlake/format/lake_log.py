@@ -13,7 +13,7 @@ import msgspec
 from singerlake.errors import DamagedError
 from singerlake.format import names, sealed
 from singerlake.format.names import TableName
-from singerlake.format.sealed import CHAINED, ERASABLE
+from singerlake.format.sealed import PLAIN
 from singerlake.format.version_notes import Count
 
 ALGORITHM = "lv1"
@@ -165,11 +165,11 @@ def decode(data: bytes, number: int, where: str) -> LakeVersion:
     entry: LakeVersion = _ENTRY.read(data, form, where)
     if entry.number != number:
         raise DamagedError(f"{where} says that it is lake version {entry.number}")
-    if form < CHAINED or bool(entry.previous) is (number == 1):
+    if form == PLAIN or bool(entry.previous) is (number == 1):
         raise DamagedError(f"{where} cannot be read: it does not say which entry it follows")
     if len({table.name for table in entry.tables}) != len(entry.tables):
         raise DamagedError(f"{where} cannot be read: it names a table twice")
-    if bool(entry.rewritten) is not bool(entry.stands_for) or (entry.rewritten and form < ERASABLE):
+    if bool(entry.rewritten) is not bool(entry.stands_for):
         raise DamagedError(f"{where} cannot be read: no erasure rewrites an entry like that")
     return msgspec.structs.replace(entry, hash=own_hash)
 

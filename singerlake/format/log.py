@@ -13,13 +13,7 @@ from singerlake.format import sealed
 from singerlake.format.block import MAX_BLOCK_BYTES
 from singerlake.format.overlay import Overlay
 from singerlake.format.sealed import (
-    CHAINED,
-    DROPPABLE,
-    ERASABLE,
-    LAID_OVER,
     PLAIN,
-    VERSIONS_DELETED,
-    WITH_FILES,
 )
 from singerlake.format.version_notes import (
     BlockedKeys,
@@ -339,37 +333,7 @@ def decode_entry(data: bytes, number: int, where: str) -> Entry:
         )
     if entry.rewritten and (not entry.stands_for or entry.rewritten <= number):
         raise DamagedError(f"{where} cannot be read: no erasure rewrites an entry like that")
-    if form < (needed := needed_format(entry)):
-        raise DamagedError(
-            f"{where} cannot be read: an entry of format {form} cannot say what needs {needed}"
-        )
     return msgspec.structs.replace(entry, hash=own_hash)
-
-
-def needed_format(entry: Entry) -> int:
-    """Return the smallest format that can say what an entry says.
-
-    An earlier release refuses by the number what it would misread, and goes on to read and write
-    tables that have nothing of the kind.
-    """
-    if entry.operation in (Operation.ERASE_START, Operation.ERASE, Operation.BLOCK_KEYS):
-        return ERASABLE
-    if entry.erasure or entry.erased or entry.rewritten or entry.blocked:
-        return ERASABLE
-    if entry.deletion is not None:
-        return VERSIONS_DELETED
-    if entry.deletes_listed or any(block.files for block in (*entry.blocks, *entry.moved)):
-        return WITH_FILES
-    if entry.overlay is not None and not entry.overlay.only_texts:
-        return LAID_OVER
-    if entry.version is not None and entry.version.violations:
-        return LAID_OVER
-    # An earlier rebuild would lose the version, for it looks for versions in freezes only.
-    if entry.version is not None and entry.operation in FREEZES_ITSELF:
-        return LAID_OVER
-    if entry.operation in (Operation.DROP, Operation.UNDROP):
-        return DROPPABLE
-    return CHAINED if entry.previous or entry.format > PLAIN else PLAIN
 
 
 def seal_entry(entry: Entry) -> tuple[Entry, bytes]:

@@ -6,7 +6,6 @@ import msgspec
 
 from singerlake.format import sealed
 from singerlake.format.names import TableName
-from singerlake.format.sealed import CHAINED
 from singerlake.format.version_notes import Count
 
 
@@ -50,7 +49,7 @@ class NotCopied(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         hash: SHA-256 of the file before the line with this.
     """
 
-    format: int = CHAINED
+    format: int = 2
     lake_versions: list[Absence] = []
     hash: str = ""
 

@@ -21,23 +21,10 @@ if TYPE_CHECKING:  # late: it takes a twentieth of a plugin's start-up, for file
     from msgspec import inspect
 
 PLAIN = 1
-"""The format's number of files that have no hash; they are read as they were."""
-CHAINED = 2
-"""That of entries which need no later one. Each is written in the smallest format that says it
-right, and in none below that of the entry before it."""
-LAID_OVER = 3
-"""That of entries with an overlay which does more than make text of columns."""
-DROPPABLE = 3
-"""That of entries which drop a table or bring it back: to others its rows would still be there."""
-VERSIONS_DELETED = 4
-"""That of entries which delete a version: to others its state would still be protected."""
+"""The format's number of files that have no hash; they are read as they were.
 
-WITH_FILES = 4
-"""That of entries with blocks whose rows name files: an earlier vacuum would not know of these, and
-its rewritten blocks would lose their lists."""
-
-ERASABLE = 5
-"""That of entries which erase rows: to others versions would have rows that are not there."""
+Release 0.1 wrote it, and no release wrote 2, 3 or 4: they are read as what is written now.
+"""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are no JSON, of another shape, or no UTF-8."""

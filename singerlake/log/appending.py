@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
-from singerlake.errors import DamagedError, NotDurableError, OutcomeUnknownError, SingerlakeError
+from singerlake.errors import DataError, NotDurableError, OutcomeUnknownError, SingerlakeError
 from singerlake.log.capabilities import open_for_writing
 from singerlake.log.locks.lock import SURE_SETTLES, Waiting, WriterLock, new_writer_id
 from singerlake.storage.base import KeyExistsError, Store
@@ -145,6 +145,6 @@ def _read_back(log: Log[E], entry: E, *, taken: bool = False) -> E | None:
     try:
         return log.read(entry.number)
     except Exception as error:
-        if taken and isinstance(error, DamagedError):
+        if taken and isinstance(error, DataError):
             raise
         raise OutcomeUnknownError(log.unknown(entry.number, error)) from error

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from singerlake.errors import DamagedError, NewerFormatError
+from singerlake.errors import DamagedError
 from singerlake.log import lake_file
 from singerlake.storage.base import Capabilities, Store
 from singerlake.storage.probe import ignored_conditions
@@ -58,8 +58,6 @@ def _recorded_or_probed(store: Store) -> Capabilities:
     )
     try:
         file = lake_file.record_capabilities(store, probed)
-    except NewerFormatError:
-        raise
     except DamagedError as error:  # only annotations need the file: data is committed without it
         logger.warning("what was found of the store is not recorded: %s", error)
         return probed

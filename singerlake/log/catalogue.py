@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DataError
 from singerlake.format import metadata, names
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue, CatalogueEntry
@@ -51,7 +51,7 @@ def names_stream(store: Store, table: TableName) -> bool:
     key = names.catalogue(table.tap)
     try:
         present = metadata.decode(store.get(key).data, Catalogue, key)
-    except (KeyMissingError, DamagedError):
+    except (KeyMissingError, DataError):
         return False
     return any(entry.tap_stream_id == table.stream for entry in present.streams)
 

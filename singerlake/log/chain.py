@@ -86,10 +86,10 @@ def check_link(table: TableName, form: int, chain: str, entry: Entry) -> None:
     Raises:
         DamagedError: It was written after another one.
     """
-    if entry.format < form:
+    if entry.format == PLAIN and form > PLAIN:
         raise DamagedError(
-            f"transaction {entry.number} of {table} has format {entry.format} and comes after one "
-            f"of format {form}: no release writes such a log"
+            f"transaction {entry.number} of {table} has format {PLAIN} and comes after one of "
+            f"format {form}: no release writes such a log"
         )
     if entry.format > PLAIN and chain and entry.previous != chain:
         raise DamagedError(

@@ -10,14 +10,14 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 from operator import attrgetter
 
-from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError
+from singerlake.errors import DamagedError, InvalidNameError
 from singerlake.format import file_paths, metadata, names
 from singerlake.format.data_paths import are_data_paths
 from singerlake.format.log import Operation
 from singerlake.format.metadata import Manifest, TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.packed import Noted, PackedTransactions
-from singerlake.format.sealed import ERASABLE, PLAIN
+from singerlake.format.sealed import PLAIN
 from singerlake.log import head_file, lifetimes, unread, versions
 from singerlake.log.folding import Folding
 from singerlake.log.snapshot import Snapshot
@@ -164,9 +164,7 @@ def _noted(transactions: Sequence[TransactionSummary]) -> Noted:
 
 
 def _erased_at(manifest: Manifest) -> int:
-    """The last transaction that erased rows; looked for only where there can be one."""
-    if manifest.format < ERASABLE:
-        return 0
+    """The last transaction that erased rows."""
     erases = (t.number for t in reversed(manifest.transactions) if t.operation == Operation.ERASE)
     return next(erases, 0)
 
@@ -273,7 +271,5 @@ def _transaction(data: bytes, table: TableName) -> int:
     """The one that a manifest is folded up to; 0 for one that cannot be read."""
     try:
         return from_manifest(table, metadata.decode(data, Manifest, table.manifest)).number
-    except NewerFormatError:
-        raise
     except (DamagedError, InvalidNameError):
         return 0  # and so to be replaced

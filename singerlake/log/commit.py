@@ -11,9 +11,8 @@ import msgspec
 
 from singerlake.errors import ConflictError, DamagedError, UsageError
 from singerlake.format import times
-from singerlake.format.log import Entry, Operation, needed_format
+from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
-from singerlake.format.sealed import CHAINED
 from singerlake.log import conflicts, erasures, file_lists
 from singerlake.log.appending import Begun, appending
 from singerlake.log.folding import fold
@@ -21,7 +20,7 @@ from singerlake.log.locks.lock import Waiting, new_writer_id
 from singerlake.log.log import TableLog, check_end_known, read_entry, refresh
 from singerlake.log.snapshot import Snapshot
 from singerlake.storage.base import Store
-from singerlake.version import __version__
+from singerlake.version import FORMAT, __version__
 
 __all__ = [
     "ATTEMPTS",
@@ -60,7 +59,7 @@ def draft_entry(
         content: The other fields of :class:`Entry`.
     """
     return Entry(
-        format=CHAINED,
+        format=FORMAT,
         number=0,
         commit="",
         operation=operation.value,
@@ -160,8 +159,7 @@ def commit(
             file_lists.check_kept(store, snapshot, drafted)
             if snapshot is planned:  # rows that people gave name the same files each time
                 file_lists.check_there(store, snapshot, drafted, files)
-            form = max(needed_format(drafted), snapshot.format)
-            entry = stamped(drafted, snapshot.number + 1, commit_id, previous=previous, format=form)
+            entry = stamped(drafted, snapshot.number + 1, commit_id, previous=previous)
             check()
             if (written := append(entry)) is not None:
                 return fold(snapshot, [written])

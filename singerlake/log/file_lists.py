@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from singerlake.errors import ConflictError, DamagedError, InputError
+from singerlake.errors import ConflictError, DamagedError, DataError, InputError
 from singerlake.format import content
 from singerlake.format.log import Block, Entry, FileList, Operation
 from singerlake.format.names import TableName
@@ -92,7 +92,7 @@ def check_kept(store: Store, present: Snapshot, entry: Entry) -> None:
     for by, listed in present.pending_lists:
         try:
             named = read(store, table, listed)
-        except DamagedError as error:
+        except DataError as error:
             raise ConflictError(
                 f"what a vacuum (transaction {by} of {table}) has deleted is not known any more: "
                 "nothing was committed; run it again"

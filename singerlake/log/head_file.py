@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from singerlake.errors import DamagedError, NewerFormatError
+from singerlake.errors import DataError
 from singerlake.format import head_file
 from singerlake.format.head_file import HeadFile
 from singerlake.format.log import Entry
@@ -30,7 +30,7 @@ def read(store: Store, table: TableName) -> HeadFile | None:
     try:
         present = store.get_if_small(table.head_file, _MOST_BYTES)
         head = None if present is None else head_file.decode(present.data, table.head_file)
-    except (KeyMissingError, DamagedError, NewerFormatError):
+    except (KeyMissingError, DataError):
         return None  # the manifest tells the same, and what is wrong
     ours = head is not None and (head.tap, head.stream) == (table.tap, table.stream)
     return head if ours else None

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError, SingerlakeError
+from singerlake.errors import (
+    DamagedError,
+    DataError,
+    InvalidNameError,
+    SingerlakeError,
+)
 from singerlake.format import metadata, names
 from singerlake.format.metadata import Catalogue, CatalogueEntry, LakeFile
 from singerlake.format.names import TableName
@@ -115,8 +120,6 @@ def take_inventory(
     for one, found in each(store, look, sorted(taps)):
         try:
             _check_catalogue(store, lake_file, one, found, there, inventory)
-        except NewerFormatError:
-            raise
         except (DamagedError, InvalidNameError) as error:
             again = f"{error}; it is only derived: singerlake rebuild --all"
             inventory.unlisted.append((one, again))
@@ -129,8 +132,6 @@ def _listed_taps(
     """The taps that the lake's file lists."""
     try:
         lake_file = lake_file or lake_files.read(store)
-    except NewerFormatError:
-        raise
     except DamagedError as error:
         inventory.problems.append(str(error))
         return set()
@@ -186,7 +187,7 @@ def differing(store: Store, table: TableName, expected: CatalogueEntry) -> str |
     key = names.catalogue(table.tap)
     try:
         present = metadata.decode(store.get(key).data, Catalogue, key).streams
-    except (KeyMissingError, DamagedError):
+    except (KeyMissingError, DataError):
         present = []
     if [one for one in present if one.tap_stream_id == table.stream] == [expected]:
         return None  # a sync brought it up to date

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from singerlake.errors import DamagedError, NewerFormatError
+from singerlake.errors import DamagedError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import LAKE_FORMAT, LakeFile
 from singerlake.format.sealed import UNREADABLE
@@ -49,8 +49,6 @@ def read_if_readable(store: Store) -> LakeFile | None:
     """
     try:
         return read(store)
-    except NewerFormatError:
-        raise
     except DamagedError:
         return None
 
@@ -160,8 +158,6 @@ def _read_or_new(store: Store) -> Present[dict[str, Any]]:
         return new, present.etag
     try:
         metadata.decode(present.data, LakeFile, names.LAKE)
-    except NewerFormatError:
-        raise
     except DamagedError as error:
         raise DamagedError(f"{error}: correct it by hand, for people's words are in it") from None
     return content, present.etag

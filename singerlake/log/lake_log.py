@@ -16,7 +16,7 @@ import msgspec
 from singerlake.errors import (
     ConflictError,
     DamagedError,
-    NewerFormatError,
+    DataError,
     NotFoundError,
     SingerlakeError,
 )
@@ -112,7 +112,7 @@ def look(store: Store) -> tuple[list[LakeVersion], list[SingerlakeError]]:
     def entry(number: int) -> LakeVersion | SingerlakeError:
         try:
             return log.read(number) or _lost(number)
-        except (DamagedError, NewerFormatError) as error:
+        except DataError as error:
             return error
 
     listed = listed_numbers(store)

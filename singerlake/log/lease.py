@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from singerlake.errors import (
     ConflictError,
-    DamagedError,
+    DataError,
     OutcomeUnknownError,
     SingerlakeError,
     StoreError,
@@ -188,7 +188,7 @@ def leases(
         try:
             lease = metadata.decode(present.data, Lease, item.key)
             held.append(LiveLease(item.key, lease.reader_id, lease.transaction, present.etag))
-        except DamagedError:
+        except DataError:
             held.append(LiveLease(item.key, "", 0, present.etag))
     return held
 

@@ -7,7 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from singerlake.errors import DamagedError, InvalidNameError, NewerFormatError, SingerlakeError
+from singerlake.errors import (
+    DamagedError,
+    DataError,
+    InvalidNameError,
+    SingerlakeError,
+)
 from singerlake.format import log as format_log
 from singerlake.format import metadata, names
 from singerlake.format.log import Entry
@@ -175,8 +180,6 @@ def read_checkpoint(store: Store, table: TableName, *, to_add: bool = False) -> 
         return replace(from_manifest(table, manifest), checkpoint_etag=etag)
     except KeyMissingError:
         return None
-    except NewerFormatError:
-        raise
     except (DamagedError, InvalidNameError) as error:
         logger.warning("%s; reading the log instead", error)
         return None
@@ -190,7 +193,7 @@ def _read_head(store: Store, table: TableName) -> Snapshot | None:
     number = head.last.number
     try:
         entry = read_entry(store, table, number)
-    except (DamagedError, NewerFormatError):
+    except DataError:
         return None  # said by those who read all
     # The ids are made of all entries up to this one: with the same ids the log is the same.
     if entry is None or (entry.chain, entry.commit) != (head.chain, head.last.commit):

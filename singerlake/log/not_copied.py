@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
-from singerlake.errors import DamagedError, NotFoundError
+from singerlake.errors import DamagedError, DataError, NotFoundError
 from singerlake.format import names
 from singerlake.format import not_copied as format_not_copied
 from singerlake.format.lake_log import LakeVersion
@@ -67,7 +67,7 @@ def check_whole(store: Store, version: LakeVersion) -> None:
     """
     try:
         absent = read(store).get(entry_of(version))
-    except DamagedError:
+    except DataError:
         return  # verify tells of that; what is not there is told where it is looked for
     if absent:
         raise NotFoundError(

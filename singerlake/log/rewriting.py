@@ -20,10 +20,10 @@ from singerlake.format.lake_log import LakeErasure, LakeTable, LakeVersion, fing
 from singerlake.format.log import FREEZES_ITSELF, Block, Entry, Operation
 from singerlake.format.metadata import Manifest
 from singerlake.format.names import TableName
-from singerlake.format.sealed import ERASABLE
 from singerlake.format.version_notes import ErasedVersion
 from singerlake.log.conflicts import MOVES_BLOCKS
 from singerlake.log.snapshot import Snapshot
+from singerlake.version import FORMAT
 
 _MAY_TELL = frozenset({Operation.FREEZE, Operation.ERASE, *FREEZES_ITSELF, *MOVES_BLOCKS})
 """Operations whose entries may say what a version was, or where a block of another's lies."""
@@ -155,7 +155,7 @@ class Erasures:
             return entry
         return structs.replace(
             entry,
-            format=max(entry.format, ERASABLE),
+            format=FORMAT,
             erased=erased,
             metadata=metadata,
             stands_for=entry.chain,
@@ -184,7 +184,7 @@ class Erasures:
             return version
         return structs.replace(
             version,
-            format=max(version.format, ERASABLE),
+            format=FORMAT,
             tables=tables,
             fingerprint=fingerprint(tables),
             stands_for=version.chain,

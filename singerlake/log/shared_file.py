@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from singerlake.errors import ConflictError, DamagedError, LockTimeoutError, NewerFormatError
+from singerlake.errors import ConflictError, DamagedError, LockTimeoutError
 from singerlake.format import metadata, names
 from singerlake.log.locks.lock import SURE_SETTLES, WriterLock, new_writer_id
 from singerlake.storage.base import Capabilities, KeyExistsError, KeyMissingError, Store
@@ -118,8 +118,6 @@ def read_or_new(store: Store, key: str, kind: type[S]) -> tuple[S, str | None]:
         return kind(), None
     try:
         return metadata.decode(present.data, kind, key), present.etag
-    except NewerFormatError:
-        raise
     except DamagedError as error:
         logger.warning("%s; making a new one", error)
     return kind(), present.etag

@@ -18,7 +18,6 @@ from singerlake.format.log import (
     SchemaEntry,
 )
 from singerlake.format.metadata import TransactionSummary
-from singerlake.format.sealed import CHAINED
 from singerlake.format.version_notes import (
     BlockedKeys,
     ErasedVersion,
@@ -28,6 +27,7 @@ from singerlake.format.version_notes import (
 from singerlake.log import versions
 from singerlake.log.conflicts import MOVES_BLOCKS
 from singerlake.log.snapshot import Snapshot
+from singerlake.version import FORMAT
 
 _MAY_BLOCK = (Operation.ERASE, Operation.BLOCK_KEYS)
 """Operations whose entries may say which keys are blocked."""
@@ -105,7 +105,7 @@ class _Unfolding:
         moving = operation in MOVES_BLOCKS
         moved = self._blocks(summary, 0) if moving else []
         return Entry(
-            format=CHAINED,
+            format=FORMAT,
             number=summary.number,
             commit=summary.commit,
             operation=operation,

@@ -16,13 +16,13 @@ from singerlake.format import times
 from singerlake.format.lake_log import LakeTable, LakeVersion, fingerprint, in_order
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
-from singerlake.format.sealed import CHAINED
 from singerlake.log import lake_log, log
 from singerlake.log.commit import SOFTWARE, current_user, new_writer_id
 from singerlake.log.snapshot import Snapshot
 from singerlake.ops.freeze import check_label, version_of_state
 from singerlake.ops.freeze import plan as table_plan
 from singerlake.storage.base import READERS, Store
+from singerlake.version import FORMAT
 
 # A consistent cut: the heads that many tables had at one moment of the lake.
 #
@@ -311,7 +311,7 @@ def commit_lake_version(
         if taken := taken_label(present, wanted.label):
             raise UsageError(f"{taken}; the tables' versions are made, and will be used again")
         return LakeVersion(
-            format=CHAINED,
+            format=FORMAT,
             number=0,
             commit="",
             time="",

@@ -10,7 +10,7 @@ import msgspec
 from singerlake.errors import ConflictError, DamagedError, NotFoundError, SingerlakeError
 from singerlake.format import block as format_block
 from singerlake.format import content, names
-from singerlake.format.log import Entry, needed_format, seal_entry
+from singerlake.format.log import Entry, seal_entry
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
 from singerlake.log import catalogue, file_lists, files, lake_file, log, scan
@@ -22,6 +22,7 @@ from singerlake.log.files import DataFiles
 from singerlake.log.snapshot import Snapshot
 from singerlake.log.unfolding import entries_of
 from singerlake.storage.base import Listed, Store
+from singerlake.version import FORMAT
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[
         end: The chain id of the last of those wanted, where it is known.
     """
     last_plain = max((n for n, entry in left.items() if entry.format == PLAIN), default=0)
-    chain, form = "", PLAIN
+    chain = ""
     lost: list[Entry] = []
     for entry in wanted:
         number = entry.number
@@ -185,7 +186,7 @@ def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[
         if present is None:
             known = left[number + 1].previous if number + 1 in left else ""
             links = {
-                "format": max(needed_format(entry), form),
+                "format": FORMAT,
                 "previous": chain,
                 "stands_for": known or (end if number == len(wanted) else ""),
             }
@@ -193,7 +194,7 @@ def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[
                 links = {"format": PLAIN}
             present, _ = seal_entry(msgspec.structs.replace(entry, **links))
             lost.append(present)
-        chain, form = present.chain, form if present.rewritten else present.format
+        chain = present.chain
     return lost
 
 
@@ -215,8 +216,7 @@ def _lost_end(
     if entry is None:
         return []
     entry = _with_lists(store, table, entry)
-    form = max(needed_format(entry), entry.format, checkpoint.format)
-    links = {"previous": lost[-1].chain, "format": form}
+    links = {"previous": lost[-1].chain, "format": FORMAT}
     return [msgspec.structs.replace(entry, commit=uuid.uuid4().hex, **links)]
 
 

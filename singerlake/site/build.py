@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from singerlake.errors import DamagedError, NewerFormatError, NotFoundError, SingerlakeError
+from singerlake.errors import DamagedError, NotFoundError, SingerlakeError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.site import charts, columns, lists, paths
@@ -167,8 +167,6 @@ class _Build:
                 return gatherer.page(self._lake.table(name))
             except NotFoundError:
                 return None  # a folder in which nothing was ever committed, or not yet
-            except NewerFormatError:
-                raise
             except DamagedError as error:
                 self._built.failed.append((name, error))
                 return gatherer.broken(name, error)

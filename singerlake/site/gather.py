@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from singerlake.annotations.fields import is_url
-from singerlake.errors import DamagedError, UsageError
+from singerlake.errors import DataError, UsageError
 from singerlake.format import content, file_paths, times
 from singerlake.format.annotations import JobRun, TableEntry, TapEntry
 from singerlake.format.log import Operation
@@ -186,7 +186,7 @@ class Gatherer:
                 continue
             try:
                 entry = log.read_entry(table.store, table.name, one.number)
-            except DamagedError:
+            except DataError:
                 continue  # the manifest still tells the rest
             if entry is None:
                 continue

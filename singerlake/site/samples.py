@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DataError
 from singerlake.files import stored
 from singerlake.format.annotations import ColumnEntry
 from singerlake.lake import Table
@@ -79,7 +79,7 @@ def _newest(table: Table, snapshot: Snapshot) -> list[dict[str, Any]]:
             continue
         try:
             lines = table.read_block(block).splitlines()
-        except DamagedError:
+        except DataError:
             return []
         messages = (json.loads(line) for line in reversed(lines))
         found = [m["record"] for m in messages if m.get("type") == "RECORD"]

@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from singerlake.engine.base import Engine, R
-from singerlake.errors import DamagedError, StoreError
+from singerlake.errors import DataError, StoreError
 from singerlake.format.log import Block
 from singerlake.format.names import IndexFolder
 from singerlake.format.types import is_exact
@@ -120,7 +120,7 @@ def build(engine: Engine[Any], table: Table, snapshot: Snapshot, *, fresh: bool 
     if not fresh and (below := layered_on(table, snapshot)) is not None:
         try:
             return _layer(engine, snapshot, below)
-        except DamagedError:
+        except DataError:
             if not any(is_exact(type_) for _, type_ in below.shape.key_columns):
                 raise
             # Some later key may be one that its column rounds.

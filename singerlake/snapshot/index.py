@@ -21,7 +21,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DamagedError, DataError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import INDEX_FORMAT, IndexFile, IndexMarker
 from singerlake.lake import Table
@@ -117,7 +117,7 @@ def load(table: Table, snapshot: Snapshot) -> Index | None:
         marker = metadata.decode(data, IndexMarker, folder + names.INDEX_MARKER)
     except KeyMissingError:
         return None
-    except DamagedError as error:
+    except DataError as error:
         logger.warning("%s; making the index again", error)
         return None
     if marker.format < INDEX_FORMAT:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from singerlake.errors import DamagedError, UsageError
+from singerlake.errors import DamagedError, DataError, UsageError
 from singerlake.lake import Lake
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake_cli import erased_keys, erasing, output
@@ -285,7 +285,7 @@ def _checked(
     follow(lambda: (f"{seen.objects:,} objects, {seen.bytes / 1e6:,.0f} MB", 0, 0))
     try:
         places = erasing.published_places(lake, projections)
-    except DamagedError as error:  # of the lake's own file, which is looked through all the same
+    except DataError as error:  # of the lake's own file, which is looked through all the same
         seen.notes.append(f"what is published outside the lake is not known: {error}")
         places = []
     with working("reading all of the lake"):

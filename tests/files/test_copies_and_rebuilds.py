@@ -144,7 +144,7 @@ def test_a_table_whose_log_is_lost_comes_back_with_its_files(table: Table, lost:
     clean(again)
     assert named <= stored(again.store)
     sync("lake", {4: "b"})
-    assert again.snapshot().format == 4
+    assert again.snapshot().format == 5
 
 
 def test_verify_finds_what_is_wrong_with_files(table: Table) -> None:

@@ -61,7 +61,7 @@ def test_files_are_stored_and_records_say_where(folder: Path) -> None:
     table = table_of("lake")
     assert stored(table.store) == listed(table) == {*named_by_rows(table)}
     assert len(stored(table.store)) == 2
-    assert table.snapshot().format == 4
+    assert table.snapshot().format == 5
 
 
 def test_lines_keep_their_bytes_but_for_what_is_inserted() -> None:
@@ -294,7 +294,7 @@ def test_flattening_takes_no_files_apart() -> None:
 def test_a_table_without_files_is_of_its_old_format() -> None:
     run("lake", [schema("photos"), record("photos", {"id": 1})])
     table = table_of("lake")
-    assert table.snapshot().format == 2
+    assert table.snapshot().format == 5
     assert "file_lists" not in json.loads(table.store.get(table.name.manifest).data)
 
 

@@ -108,7 +108,7 @@ def test_a_reader_keeps_the_files_of_its_snapshot(table: Table) -> None:
 
 def test_files_of_a_run_that_failed_are_leftovers(table: Table) -> None:
     (Path("d")).write_bytes(b"d")
-    with pytest.raises(DamagedError):
+    with pytest.raises(InputError):
         sync("lake", {7: "d", 8: "gone"})
     assert len(stored(table.store)) == 4
     young = vacuum.plan_vacuum(table.store, table.snapshot(), replace(AT_ONCE, retain_seconds=60.0))

@@ -6,14 +6,10 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import DamagedError
 from singerlake.format.log import (
     Entry,
-    FrozenVersion,
-    Operation,
     decode_entry,
     joined,
-    needed_format,
     seal_entry,
 )
 from singerlake.format.overlay import AddedColumn, ColumnOverlay, Constraint, Overlay
@@ -54,22 +50,7 @@ BEYOND = [
 ]
 
 
-def test_only_what_needs_it_is_of_the_newer_format() -> None:
-    texts = Overlay(columns={"a": ColumnOverlay(type="text")})
-    assert needed_format(entry(overlay=texts)) == needed_format(entry()) == 2
-    assert [needed_format(entry(overlay=one)) for one in BEYOND] == [3] * len(BEYOND)
-    version = FrozenVersion(number=1, transaction=2, schema_hash="h", rows=0, fingerprint="")
-    for operation, form in ((Operation.FREEZE, 2), (Operation.CHANGE, 3)):
-        assert needed_format(entry(operation=operation.value, version=version)) == form
-
-
 @pytest.mark.parametrize("overlay", BEYOND)
 def test_an_overlay_reads_as_it_was_written(overlay: Overlay) -> None:
     written, data = seal_entry(entry(format=3, overlay=overlay))
     assert decode_entry(data, 2, "it") == written
-
-
-def test_an_entry_that_says_more_than_its_format_knows_is_damaged() -> None:
-    _, data = seal_entry(entry(overlay=Overlay(key=["a"])))
-    with pytest.raises(DamagedError, match="cannot say what needs 3"):
-        decode_entry(data, 2, "it")

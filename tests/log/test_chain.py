@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +219,7 @@ def test_a_bit_in_the_number_of_the_format_is_damage(root: Path) -> None:
     for key in (TABLE.manifest, TABLE.transaction(2)):
         file = root / key
         good = file.read_bytes()
-        changed = good.replace(b'"format": 2', b'"format": 6', 1)
+        changed = good.replace(b'"format": 5', b'"format": 7', 1)
         assert changed != good
         file.write_bytes(changed)
         if key == TABLE.manifest:
@@ -230,20 +229,41 @@ def test_a_bit_in_the_number_of_the_format_is_damage(root: Path) -> None:
             with pytest.raises(DamagedError, match="is damaged: its bytes do not have") as told:
                 [*entries(store, TABLE)]
             assert not isinstance(told.value, NewerFormatError)
-            file.write_bytes(resealed({**json.loads(good), "format": 6}))
+            file.write_bytes(resealed({**json.loads(good), "format": 7}))
             with pytest.raises(NewerFormatError, match="upgrade"):
                 [*entries(store, TABLE)]
 
 
-def test_no_entry_of_an_earlier_format_follows(root: Path) -> None:
+def test_no_entry_of_format_1_follows_a_later_one(root: Path) -> None:
     store = store_of(root)
     head = fold(Snapshot(TABLE), entries(store, TABLE))
-    newer = replace(head, format=3)
     again = msgspec.structs.replace(
         next(e for e in entries(store, TABLE) if e.number == ENTRIES),
+        format=1,
         number=ENTRIES + 1,
-        previous=head.chain,
+        previous="",
         blocks=[],
     )
-    with pytest.raises(DamagedError, match="has format 2 and comes after one of format 3"):
-        fold(newer, [again])
+    with pytest.raises(DamagedError, match="has format 1 and comes after one of format 5"):
+        fold(head, [again])
+
+
+@pytest.mark.parametrize("formats", [(2, 2, 2, 2), (2, 3, 4, 5), (5, 4, 2, 3)])
+def test_formats_that_no_release_wrote_are_read(root: Path, formats: tuple[int, ...]) -> None:
+    """Whoever built a lake with what came between two releases can open it."""
+    store = store_of(root)
+    before = fold(Snapshot(TABLE), entries(store, TABLE))
+    chain = ""
+    for number, form in enumerate(formats, 1):
+        written = json.loads(path(root, number).read_bytes())
+        data = resealed({**written, "format": form, **({"previous": chain} if chain else {})})
+        path(root, number).write_bytes(data)
+        chain = json.loads(data)["hash"]
+    (root / TABLE.manifest).unlink()
+    after = fold(Snapshot(TABLE), entries(store, TABLE))
+    assert (after.blocks, after.number) == (before.blocks, ENTRIES)
+    rebuild_table(store, TABLE)
+    path(root, 3).unlink()
+    rebuild_table(store, TABLE)
+    assert [e.format for e in entries(store, TABLE)] == [*formats[:2], 5, formats[3]]
+    assert not check_log(store, TABLE).problems

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import ConflictError, DamagedError, NewerFormatError
+from singerlake.errors import ConflictError, DamagedError
 from singerlake.format import log as format_log
-from singerlake.format import sealed
 from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
 from singerlake.format.version_notes import ErasedVersion, Erasure
 from singerlake.lake import Lake, Table
 from singerlake.log.checkpoint import write_checkpoint
 from singerlake.log.commit import commit, draft_entry
-from singerlake.log.log import entries, refresh
+from singerlake.log.log import refresh
 from singerlake.log.snapshot import Snapshot
 from singerlake.ops.delete_version import delete_version
 from singerlake.ops.rebuild import rebuild_table
@@ -73,7 +72,6 @@ def test_versions_are_what_the_erasure_left(table: Table) -> None:
     assert told(after) == told(table.snapshot()) == expected
     assert [v.rows for v in after.frozen] == [1, 0], "the third had no such row"
     assert after.erased_at == after.at(1).erased_at == table.snapshot().erased_at == 8
-    assert after.format == sealed.ERASABLE
     table.store.delete(NAME.manifest)
     assert told(table.snapshot()) == expected
     assert table.snapshot().erased_at == 8
@@ -102,17 +100,6 @@ def test_lost_entries_are_written_again(table: Table, lost: tuple[int, ...]) -> 
     after = table.snapshot()
     assert (after.frozen, after.erased_at) == (before.frozen, 9)
     assert told(after) == told(before)
-
-
-def test_an_earlier_release_refuses_the_table(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    formats = [entry.format for entry in entries(table.store, NAME)]
-    assert [form >= sealed.ERASABLE for form in formats] == [False] * 6 + [True]
-    erase(table)
-    monkeypatch.setattr(sealed, "FORMAT", sealed.ERASABLE - 1)
-    with pytest.raises(NewerFormatError, match="upgrade it"):
-        table.snapshot()
 
 
 def test_an_entry_makes_no_version_that_was_erased_from(table: Table) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import ConflictError, NewerFormatError, NotFoundError, UsageError
-from singerlake.format import sealed
+from singerlake.errors import ConflictError, NotFoundError, UsageError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.log import conflicts, versions
@@ -211,16 +210,6 @@ def test_a_copy_of_another_version_knows_that_it_went(
     assert there.snapshot().readable(1) is not swept
     assert [there.snapshot().readable(n) for n in (2, 6)] == [True, True]
     assert check_log(there.store, NAME).problems == []
-
-
-def test_older_releases_refuse_the_table_from_then_on(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert table.snapshot().format < sealed.VERSIONS_DELETED
-    assert delete(table, 2).format == sealed.VERSIONS_DELETED
-    monkeypatch.setattr(sealed, "FORMAT", sealed.VERSIONS_DELETED - 1)
-    with pytest.raises(NewerFormatError, match="has format 4"):
-        Lake.open(table.store.uri).find("tap.s")[0].snapshot()
 
 
 def test_from_python(table: Table) -> None:

@@ -15,8 +15,7 @@ import jsonschema_rs
 import pyarrow as pa
 import pytest
 
-from singerlake.errors import ConflictError, NewerFormatError, NotFoundError, UsageError
-from singerlake.format import sealed
+from singerlake.errors import ConflictError, NotFoundError, UsageError
 from singerlake.format.column_list import parse_columns
 from singerlake.format.constraints import allows_null
 from singerlake.format.laid import laid
@@ -106,7 +105,7 @@ def test_an_added_column_has_its_defaults_by_when_rows_came(lake: Lake, table: T
     assert "region" not in rows(table, head.at(1))[0]
     assert {row["id"]: row["region"] for row in rows(table, head.at(3))}[3] == "US"
     entry = json.loads((Path(lake.store.uri) / table.name.transaction(2)).read_text())
-    assert (entry["format"], entry["metadata"]["comment"]) == (3, "for the taxes")
+    assert (entry["format"], entry["metadata"]["comment"]) == (5, "for the taxes")
 
 
 def test_a_column_that_is_added_again_begins_anew(lake: Lake, table: Table) -> None:
@@ -506,20 +505,6 @@ def test_it_survives_what_is_lost_and_rebuilt(lake: Lake, table: Table, lost: st
     assert again.snapshot().overlay == overlay
     assert rows(again, again.snapshot()) == wanted
     assert not check_log(again.store, again.name).problems
-
-
-def test_a_table_is_refused_by_older_releases_from_then_on(
-    lake: Lake, table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said(table, partial(says.with_description, name="amount", text="In euros"))
-    commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 3}])
-    root = Path(lake.store.uri)
-    files = [*map(table.name.transaction, (1, 2, 3)), table.name.manifest]
-    formats = [json.loads((root / file).read_text())["format"] for file in files]
-    assert formats == [2, 3, 3, 3]
-    monkeypatch.setattr(sealed, "FORMAT", 2)
-    with pytest.raises(NewerFormatError, match="has format 3"):
-        Lake.open(lake.store.uri).find("tap.s")[0].snapshot()
 
 
 def test_what_is_said_shows_in_the_catalogue(lake: Lake, table: Table) -> None:

@@ -95,7 +95,7 @@ def test_what_is_a_condition(spark: SparkSession, table: singerlake.Table) -> No
     assert one.columns == ["tags", "total", "address", "id"]
     wanted = "exists(`tags`, x -> x >= `total` - 9) or `address`.total > `id` /* 😀 */"
     assert one.sql == wanted
-    assert [*table.entries()][-1].format == 3
+    assert [*table.entries()][-1].format == 5
 
 
 def test_a_condition_binds_changes_and_freezes(

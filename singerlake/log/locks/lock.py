@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from singerlake.errors import ConflictError, DamagedError, LockTimeoutError, SingerlakeError
+from singerlake.errors import ConflictError, DataError, LockTimeoutError, SingerlakeError
 from singerlake.format import metadata, times
 from singerlake.format.metadata import Lock
 from singerlake.log.locks.heartbeat import Heartbeat
@@ -258,7 +258,7 @@ class WriterLock:
     def _owner(self, present: StoredObject) -> str:
         try:
             return metadata.decode(present.data, Lock, self._key).writer_id
-        except DamagedError:
+        except DataError:
             return ""
 
     def _try_to_take(self, write: Callable[[bytes], str | None]) -> bool:

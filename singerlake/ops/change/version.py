@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from singerlake.engine.base import Engine
-from singerlake.errors import DamagedError
+from singerlake.errors import DataError
 from singerlake.format.log import Entry, FrozenVersion
 from singerlake.lake import Table
 from singerlake.log.commit import current_user, preview
@@ -71,7 +71,7 @@ class Freezing:
         try:
             with self._engine.stages("adding up fingerprints"):
                 found = state_content(self._engine, self._table, after)
-        except DamagedError:  # of which value, nobody knows before all are looked at
+        except DataError:  # of which value, nobody knows before all are looked at
             if misfits := state_misfits(self._engine, self._table, after):
                 raise misfits_error(after, misfits) from None
             raise

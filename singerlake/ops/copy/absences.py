@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from singerlake.errors import DamagedError, SingerlakeError
+from singerlake.errors import DataError, SingerlakeError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.names import TableName
 from singerlake.log import lake_log, log, not_copied
@@ -39,7 +39,7 @@ def find(destination: Store, versions: Iterable[LakeVersion], asked: Asked) -> A
     tables = sorted({table for entry in wanted for table in asked[entry]})
     heads = dict(each(destination, lambda name: log.read_snapshot(destination, name), tables))
     for head in heads.values():
-        if isinstance(head, SingerlakeError) and not isinstance(head, DamagedError):
+        if isinstance(head, SingerlakeError) and not isinstance(head, DataError):
             raise head  # whether it is there is not known; one that is damaged is
     return {entry: frozenset(_absent(one, asked[entry], heads)) for entry, one in wanted.items()}
 

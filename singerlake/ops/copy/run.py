@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from singerlake.errors import DamagedError, NotFoundError, SingerlakeError, UsageError
+from singerlake.errors import DamagedError, DataError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format import metadata, names
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.metadata import LakeFile
@@ -150,7 +150,7 @@ class _Run:
                 yield Failed(error, missing=True)
         try:  # before any table is copied: whatever they name is copied then
             return named, self._lake.lake_versions()
-        except DamagedError as error:  # a backup of the tables is a backup all the same
+        except DataError as error:  # a backup of the tables is a backup all the same
             yield Failed(error)
             return named, []
 
@@ -217,17 +217,17 @@ def choose(lake: Lake, texts: Iterable[str]) -> Chosen:
     return chosen
 
 
-def choose_all(lake: Lake) -> tuple[Chosen, list[DamagedError]]:
+def choose_all(lake: Lake) -> tuple[Chosen, list[DataError]]:
     """Find all tables, and what is to be said of those that the lake has lost.
 
     A backup that leaves out in silence what it cannot see would be none.
     """
     chosen: dict[TableName, Sequence[str]] = {}
-    lost: list[DamagedError] = []
+    lost: list[DataError] = []
     for tap in lake.taps():
         try:
             chosen.update(dict.fromkeys(lake.tables(tap), ()))
-        except DamagedError as error:
+        except DataError as error:
             lost.append(error)
     lost += [DamagedError(str(one)) for one in lake.inventory(chosen).lost]
     return chosen, lost

@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TypeVar
 
-from singerlake.errors import ConflictError, DamagedError
+from singerlake.errors import ConflictError, DamagedError, DataError
 from singerlake.format.log import Block, FileList, FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Table
@@ -142,7 +142,7 @@ class TableCopy:
             self._check(there, present)
         except MovedError:
             raise
-        except (ConflictError, DamagedError):
+        except (ConflictError, DataError):
             if not self._options.dry_run:
                 self._take_back(locked=locked)
             raise

@@ -20,16 +20,15 @@ from singerlake.format.log import (
     Entry,
     FrozenVersion,
     Operation,
-    needed_format,
     seal_entry,
 )
-from singerlake.format.sealed import PLAIN
 from singerlake.log import log
 from singerlake.log.folding import fold
 from singerlake.log.snapshot import Snapshot
 from singerlake.log.unfolding import entries_of
 from singerlake.ops.copy.logs import CopiedLog, WholeLog
 from singerlake.storage.base import Store
+from singerlake.version import FORMAT
 
 _FREEZES = {Operation.FREEZE, *FREEZES_ITSELF}
 
@@ -169,12 +168,11 @@ class Excerpt:
             )
 
     def _sealed(self, drafts: Sequence[Entry]) -> Iterator[Entry]:
-        chain, form = "", PLAIN
+        chain = ""
         for draft in drafts:
             alone: dict[str, Any] = {"stands_for": "", "rewritten": 0, "hash": ""}
             linked = msgspec.structs.replace(draft, previous=chain, **alone)
-            form = max(needed_format(linked), form)
-            entry, data = seal_entry(msgspec.structs.replace(linked, format=form))
+            entry, data = seal_entry(msgspec.structs.replace(linked, format=FORMAT))
             chain = entry.chain
             self._data.append(data)
             yield entry

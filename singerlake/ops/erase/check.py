@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from singerlake import quantities
-from singerlake.errors import DamagedError, InvalidNameError, SingerlakeError, StoreError
+from singerlake.errors import DataError, InvalidNameError, SingerlakeError, StoreError
 from singerlake.format import erased_keys, file_paths, names
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
@@ -251,7 +251,7 @@ class _Check:
             hits = outcome.result()
         except KeyMissingError:  # deleted since it was listed
             return None
-        except (DamagedError, StoreError) as error:
+        except (DataError, StoreError) as error:
             self._report.not_read.append(NotRead(copy.key, copy.version, str(error)))
             return None
         if hits.opaque:

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from singerlake.errors import DamagedError, StoreError, UsageError
+from singerlake.errors import DataError, StoreError, UsageError
 from singerlake.format import names
 from singerlake.format.log import Entry
 from singerlake.format.names import TableName
@@ -170,7 +170,7 @@ def _holding(
                     return bool(scanner.look(source).counts)
                 except KeyMissingError:
                     return False
-                except (DamagedError, StoreError):
+                except (DataError, StoreError):
                     return True  # nobody knows that it has none
 
             if any(pool.map(look, objects)):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from singerlake.errors import DamagedError, InvalidNameError
+from singerlake.errors import DataError, InvalidNameError
 from singerlake.format import erased_keys, file_paths, metadata, names, times
 from singerlake.format.metadata import IndexMarker
 from singerlake.format.names import IndexFolder, TableName
@@ -322,7 +322,7 @@ def _marker(store: Store, folder: str) -> IndexMarker | None:
     key = folder + names.INDEX_MARKER
     try:
         return metadata.decode(store.get(key).data, IndexMarker, key)
-    except (KeyMissingError, DamagedError):
+    except (KeyMissingError, DataError):
         return None
 
 

@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import dataclass
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DataError
 from singerlake.format import metadata, names, times
 from singerlake.format.metadata import IndexMarker
 from singerlake.log.snapshot import Snapshot
@@ -136,7 +136,7 @@ def _indexed(store: Store, snapshot: Snapshot, indexed: list[Listed], after: int
         key = snapshot.table.index(number) + names.INDEX_MARKER
         try:
             marker = metadata.decode(store.get(key).data, IndexMarker, key)
-        except (KeyMissingError, DamagedError):
+        except (KeyMissingError, DataError):
             continue
         if marker.commit == snapshot.summary(number).commit and marker.rows is not None:
             return {number: marker.rows}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DataError
 from singerlake.format import content, file_paths, times
 from singerlake.format.log import Block, FileList
 from singerlake.format.metadata import DroppedFile
@@ -124,7 +124,7 @@ def _dropped(store: Store, snapshot: Snapshot) -> dict[str, DroppedFile]:
             continue
         try:
             named = content.decode_list(store.get(snapshot.table.key(path)).data, path)
-        except (KeyMissingError, DamagedError):
+        except (KeyMissingError, DataError):
             continue  # it goes by other times then
         for one in named:
             if one not in last or last[one].transaction < file.transaction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from singerlake.errors import DamagedError, SingerlakeError
+from singerlake.errors import DataError, SingerlakeError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block, Entry
 from singerlake.format.names import TableName
@@ -143,7 +143,7 @@ def _behind(
             length = format_block.header(data, "it").length
         except KeyMissingError:
             raise
-        except DamagedError:
+        except DataError:
             return problem("no blocks")
         except SingerlakeError as error:
             return problem(f"not to be read: {error}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from singerlake.errors import DamagedError, NewerFormatError, NotFoundError, SingerlakeError
+from singerlake.errors import DataError, NewerFormatError, NotFoundError, SingerlakeError
 from singerlake.format import metadata, names
 from singerlake.format.erased_keys import BLOCKED
 from singerlake.format.log import FREEZES_ITSELF, Entry, FrozenVersion, Operation, joined
@@ -329,7 +329,7 @@ def check_erasures(
     table = snapshot.table
     try:
         blocked.read(store, snapshot)
-    except DamagedError as error:
+    except DataError as error:
         yield f"{table.folder}{BLOCKED}", "the hashes of the keys that are blocked", str(error)
     for entry in entries:
         if entry.rewritten and not _announces(snapshot, entry.rewritten):
@@ -337,7 +337,7 @@ def check_erasures(
             yield table.transaction(entry.number), wanted, "none"
     try:
         erasures = Erasures.of(snapshot, (e for e in entries if e.operation == Operation.ERASE))
-    except DamagedError as error:
+    except DataError as error:
         yield table.log, "an erase-start before each erase", str(error)
         return
     stale = [entry.number for entry in entries if erasures.without_traces(entry) is not entry]

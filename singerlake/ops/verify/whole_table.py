@@ -14,7 +14,7 @@ from blake3 import blake3
 
 from singerlake.engine.base import Engine
 from singerlake.engine.work import TooLargeError, Work
-from singerlake.errors import DamagedError, SingerlakeError
+from singerlake.errors import DamagedError, DataError, SingerlakeError
 from singerlake.format import block as format_block
 from singerlake.format import metadata, names, rewritten
 from singerlake.format.log import Block, FrozenVersion
@@ -336,7 +336,7 @@ def check_block(store: Store, table: TableName, block: Block) -> list[Problem]:
     try:
         header = format_block.header(data, "it")
         text = format_block.decode(data, block.bytes, "it")
-    except DamagedError as error:
+    except DataError as error:
         return [problem(f"a whole block that inflates to {block.bytes} bytes", str(error))]
     problems = [
         problem(f"{expected} {what}", str(actual))
@@ -384,7 +384,7 @@ def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:
     elif block.rewritten:
         try:
             rewritten.check_positions(rows, block)
-        except DamagedError as error:
+        except DataError as error:
             yield "lines that say where they came from", str(error)
     activations = rewritten.activation_positions(positions, block.number)
     if not _agree(activations, block):
@@ -396,7 +396,7 @@ def _check_bounds(data: bytes, text: bytes) -> Iterator[tuple[str, str]]:
     """Hold what the header says of keys against the lines; who trusts it passes lines over."""
     try:
         format_block.origin(data, "it")
-    except DamagedError:
+    except DataError:
         yield "whole fields in its header", "others"
         return
     said = format_block.bounds_in(data, format_block.checksum(data), len(text))

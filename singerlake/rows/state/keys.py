@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from singerlake.errors import DamagedError
+from singerlake.errors import DataError
 from singerlake.format import block as format_block
 from singerlake.format.types import TEXT, Columns, Kind, Type
 from singerlake.rows.batches.packing import one_array
@@ -185,7 +185,7 @@ def _read_as_texts(text: bytes, spec: BlockSpec) -> list[pa.Array] | None:
     target = tuple((n, t.own if n in made and t.own else t) for n, t in spec.target)
     try:
         arrays = decoding.read(text, replace(spec, target=target, lenient=False)).columns
-    except DamagedError:
+    except DataError:
         return None
     return [
         key_text.of_values(array, type_) if name in made else array

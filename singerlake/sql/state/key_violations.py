@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.engine.spark.jvm.failures import plain_errors
-from singerlake.errors import DamagedError
+from singerlake.errors import DataError
 from singerlake.lake import Table
 from singerlake.log.snapshot import Snapshot
 from singerlake.quantities import count
@@ -106,7 +106,7 @@ def folds_alike(spark: SparkSession, table: Table, after: Snapshot, now: DataFra
             if folded.count() != present.count():
                 return False
             return folded.join(present, [BLOCK, ORDINAL], "left_anti").isEmpty()
-    except DamagedError as error:
+    except DataError as error:
         # A row that is in the state no more has a value that no key can have.
         logger.info("the rows of %s are written again: %s", table.name, error)
         return False

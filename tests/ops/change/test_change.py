@@ -36,6 +36,7 @@ from singerlake.rows.batches.row_columns import BLOCK, ORDINAL
 from singerlake.rows.blocks import block_tasks
 from singerlake.snapshot.from_blocks import local_rows
 from tests.build import commit_rows
+from tests.needs import MORE
 from tests.ops.rows_back.histories import NAME
 from tests.ops.test_both_engines import CORPUS, entry
 
@@ -134,8 +135,14 @@ def named_change(table: Table, choice: EngineChoice) -> TableChange:
     return TableChange(table, ChangeOptions(), choice)
 
 
-@pytest.mark.parametrize("many", [False, True], ids=["one task", "many tasks"])
-@pytest.mark.parametrize("name", CORPUS)
+@pytest.mark.parametrize(
+    ("name", "many"),
+    [
+        pytest.param(name, many, marks=() if name == "other schemas" else MORE)
+        for name in CORPUS
+        for many in (False, True)
+    ],
+)
 @pytest.mark.usefixtures("each_operation")
 def test_both_engines_write_the_same(
     spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch, name: str, many: bool

@@ -145,7 +145,7 @@ def test_a_column_and_its_values_are_one_transaction(
     assert change.result.version is not None
     assert (change.result.inserted, change.result.updated) == (1, 2)
     (_, entry) = table.entries()
-    assert (entry.operation, entry.format) == ("change", 3)
+    assert (entry.operation, entry.format) == ("change", 5)
     assert entry.overlay is not None
     found = [(row["id"], row["called"], row["region"]) for row in rows(spark, table)]
     assert found == [(1, "x", "UK"), (2, "y", "EU"), (3, "x", "EU"), (4, None, "US")]

@@ -22,6 +22,7 @@ from singerlake.ops.freeze_lake import plan as freeze_plan
 from singerlake.rows.blocks import block_tasks
 from tests.build import commit_rows
 from tests.cli.call import run
+from tests.needs import MORE
 from tests.ops.rows_back import histories
 from tests.ops.rows_back.histories import NAME
 from tests.ops.test_both_engines import CORPUS
@@ -43,11 +44,11 @@ def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("tasks", "name"),
     [
-        ("many tasks", "random"),
-        ("one task", "compound keys"),
-        ("many tasks", "keyless"),
+        pytest.param("many tasks", "random", marks=MORE),
+        pytest.param("one task", "compound keys", marks=MORE),
+        pytest.param("many tasks", "keyless", marks=MORE),
         ("many tasks", "all kinds of keys"),
-        ("one task", "other schemas"),
+        pytest.param("one task", "other schemas", marks=MORE),
         ("one task", "activations"),
     ],
     indirect=["tasks"],

@@ -273,7 +273,7 @@ def version(lake: Lake, table: str, **said: Any) -> None:
     """A lake version of a table's first version, with words."""
     tap, stream = table.split(".")
     one = LakeTable(tap, stream, 1, 1, 1, 1, "lt1:a", "lt1:b")
-    plain = LakeVersion(format=2, number=0, commit="", time="", cut="", tables=[one], **said)
+    plain = LakeVersion(format=5, number=0, commit="", time="", cut="", tables=[one], **said)
     lake_log.commit(lake.store, lambda _: plain)
 
 

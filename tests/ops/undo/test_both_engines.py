@@ -17,6 +17,7 @@ from singerlake.ops.freeze import freeze
 from singerlake.ops.rows_back import merge
 from singerlake.ops.rows_back.undo_plan import OnConflict
 from singerlake.ops.undo import UndoOptions, undo
+from tests.needs import MORE
 from tests.ops.rows_back.histories import NAME
 from tests.ops.rows_back.written import written
 from tests.ops.test_both_engines import CORPUS, tasks
@@ -48,12 +49,12 @@ def answers(table: Table, choice: EngineChoice, numbers: Sequence[int]) -> list[
 @pytest.mark.parametrize(
     ("tasks", "name", "numbers"),
     [
-        ("one task", "all kinds of keys", [1, 2]),
+        pytest.param("one task", "all kinds of keys", [1, 2], marks=MORE),
         ("one task", "other schemas", [1, 3, 4]),
-        ("one task", "activations", [1, 2]),
-        ("many tasks", "random", [2, 4]),
+        pytest.param("one task", "activations", [1, 2], marks=MORE),
+        pytest.param("many tasks", "random", [2, 4], marks=MORE),
         ("many tasks", "keyless", [4]),
-        ("layers", "compound keys", [1, 3]),
+        pytest.param("layers", "compound keys", [1, 3], marks=MORE),
     ],
     indirect=["tasks"],
 )
