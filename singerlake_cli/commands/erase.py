@@ -154,7 +154,8 @@ def command(
     name them with --also.
 
     Rows of a table of up to 32 MiB of messages are erased in this process. Spark is used for larger
-    tables, for --where, and to rebuild published copies; --engine decides otherwise.
+    tables, for --where, and to rebuild published copies that SQL computes; --engine decides
+    otherwise.
 
     With --check nothing is changed. It reads every object below the lake's prefix, whether a log
     names it or not: blocks, also of dropped files and of writers that died, refused lines,

@@ -25,11 +25,11 @@ from singerlake.ops.publish.table_columns import TableColumns, wanted
 from singerlake.publish.ad_hoc import AdHoc
 from singerlake.publish.destinations.opening import open_destination
 from singerlake.publish.projection import Projection
+from tests.needs import MORE
 from tests.ops.rows_back.histories import NAME
 from tests.ops.test_both_engines import CORPUS, tasks
 
 __all__ = ["tasks"]
-pytestmark = pytest.mark.usefixtures("each_operation")
 EXACT = ("parquet", "csv", "jsonl", "delta")
 """Formats whose files have the same bytes if they have the same rows."""
 
@@ -67,18 +67,25 @@ def shown(projection: Projection) -> tuple[Any, ...]:
     return position, base.schema, files, [*base.versions]
 
 
-@pytest.mark.usefixtures("tasks")
+@pytest.mark.usefixtures("tasks", "each_operation")
 @pytest.mark.parametrize(
     ("tasks", "name", "said"),
     [
-        ("one task", "all kinds of keys", {"order_by": "v desc", "key": "v"}),
+        pytest.param(
+            "one task", "all kinds of keys", {"order_by": "v desc", "key": "v"}, marks=MORE
+        ),
         ("one task", "other schemas", {}),
-        ("one task", "activations", {"format": "jsonl", "order_by": "a"}),
+        pytest.param("one task", "activations", {"format": "jsonl", "order_by": "a"}, marks=MORE),
         ("many tasks", "random", {"partition_by": "part", "order_by": "n desc"}),
-        ("many tasks", "random", {"format": "csv", "order_by": "n"}),
-        ("layers", "compound keys", {"format": "avro", "partition_by": "bucket(3, id)"}),
-        ("one task", "compound keys", {"format": "iceberg"}),
-        ("one task", "random", {"format": "delta", "order_by": "n"}),
+        pytest.param("many tasks", "random", {"format": "csv", "order_by": "n"}, marks=MORE),
+        pytest.param(
+            "layers",
+            "compound keys",
+            {"format": "avro", "partition_by": "bucket(3, id)"},
+            marks=MORE,
+        ),
+        pytest.param("one task", "compound keys", {"format": "iceberg"}, marks=MORE),
+        pytest.param("one task", "random", {"format": "delta", "order_by": "n"}, marks=MORE),
     ],
     indirect=["tasks"],
 )
@@ -93,7 +100,10 @@ def test_publications_are_alike(
     assert here == published(other, EngineChoice.of(spark=spark), tmp_path / "there", **said)
 
 
-@pytest.mark.parametrize("name", CORPUS)
+@pytest.mark.usefixtures("each_operation")
+@pytest.mark.parametrize(
+    "name", [n if n == "other schemas" else pytest.param(n, marks=MORE) for n in CORPUS]
+)
 def test_columns_are_what_sql_gives(spark: SparkSession, lake: Lake, name: str) -> None:
     table = CORPUS[name](lake)
     first = table.snapshot().columns[0][0]
