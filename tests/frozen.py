@@ -10,10 +10,13 @@ from pyspark.sql import SparkSession
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.local import LocalEngine
 from singerlake.format.log import FrozenVersion
-from singerlake.lake import Table
+from singerlake.lake import Lake, Table
 from singerlake.log.snapshot import Snapshot
 from singerlake.log.writer import WriteOptions
 from singerlake.ops.alter.alter import alter
+from singerlake.ops.change.plan import ChangeOptions
+from singerlake.ops.create.create import Created
+from singerlake.ops.create.table import CreateOptions, create
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.ops.revert import RevertOptions, revert
 from singerlake.ops.rows import RowsOptions, RowVersion, row_history
@@ -89,6 +92,20 @@ def alter_on_spark(
 ) -> Altered:
     """Alter a table on Spark."""
     return alter(table, change, options, on(spark))
+
+
+def create_on_spark(
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    sql: str,
+    *,
+    keys: Sequence[str] = (),
+    options: ChangeOptions | None = None,
+) -> Created:
+    """Make a table of a query's rows."""
+    wanted = CreateOptions(sql, keys, None, options or ChangeOptions())
+    return create(lake, name, wanted, on(spark))
 
 
 def _options(to: int, options: WriteOptions | None = None, **more: Any) -> RevertOptions:

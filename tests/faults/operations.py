@@ -417,7 +417,7 @@ class CreateTable(Operation):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.engine.spark.jvm.session import session
-        from singerlake.ops.create.create_table import create
+        from tests.frozen import create_on_spark as create
 
         sql = "select id, name from tap_test.t where id < 2"
         options = ChangeOptions(writing=write_options(again=again))

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 import singerlake
 from singerlake.errors import RejectedRowsError
 from singerlake.lake import Lake
-from singerlake.ops.create.create_table import create
 from singerlake.ops.publish.publish import publish
 from singerlake.publish.projection import Format, Projection, Target
 from singerlake.publish.publishing import PublishOptions
@@ -19,6 +18,7 @@ from singerlake.sql.column_lineage import Origins
 from singerlake.sql.queries.query import query
 from tests.build import commit_rows
 from tests.cli.call import run_json
+from tests.frozen import create_on_spark as create
 from tests.lineage_events import events, tell_into
 
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}

@@ -37,7 +37,7 @@ from singerlake.ops.change.row_set import Part
 from singerlake.ops.change.sql.checked_rows import CheckedRows
 from singerlake.ops.change.sql.frame_rows import FrameRows
 from singerlake.ops.create import create as plans
-from singerlake.ops.create.create_table import check_key_names, create_of
+from singerlake.ops.create.query_rows import check_key_names, create_of
 from singerlake.ops.create.query_schema import schema_of
 from singerlake.ops.publish.projected import AFTER, BEFORE, Projected
 from singerlake.overlay.alter import OverlayChange
@@ -281,7 +281,7 @@ class _Job:
         options = ChangeOptions(metadata=said, dry_run=self._dry_run)
         with self._asked.rows() as result:
             made = create_of(
-                self._spark,
+                SparkEngine(self._spark),
                 self._lake,
                 self._table.name,
                 projection.sql,
