@@ -115,6 +115,14 @@ def test_literals_are_set_as_sql_sets_them(spark: SparkSession, lake: Lake) -> N
     assert prints[0] == prints[1]
 
 
+@pytest.mark.usefixtures("each_operation")
+def test_a_condition_may_be_a_column(spark: SparkSession, lake: Lake) -> None:
+    table = lake_of(lake, ["id"])
+    choice = EngineChoice.of(spark=spark)
+    assert update(lake, table, UpdateOptions({"b": "true"}, ["1", "3"]), choice).updated == 2
+    assert update(lake, table, UpdateOptions({"n": "n + 1"}, where="b"), choice).updated == 2
+
+
 def test_rows_are_set_by_key(table: Table, engine: EngineChoice) -> None:
     lake, keyed = Lake(table.store), bool(table.snapshot().key)
     ids = ["1", "3"] if keyed else ["1:0", "1:2"]

@@ -90,7 +90,8 @@ class Selection(GivenRows):
         sql = f"select {', '.join(selected)} from {_at(present)}"  # noqa: S608  # read, not run
         if self.where is not None:
             plan.check_expression(spark, self.where)
-            sql += f" where ({self.where}\n)"
+            # In one pair, Spark takes the name of a column for that of an alias: where (paid).
+            sql += f" where (({self.where}\n))"
         result = query(spark, self.lake, sql, provenance=True)
         self._results.append(result)
         frame = result.frame.toDF(
