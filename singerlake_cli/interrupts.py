@@ -8,7 +8,6 @@ errors of their own; so :func:`came` says what happened, not the error that come
 
 from __future__ import annotations
 
-import _thread
 import logging
 import os
 import signal
@@ -174,6 +173,9 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 
     In a shell it ends the cleaning up; what it leaves, a next command finds as after any crash.
     """
+    if _is_in_hook(frame):
+        _come_again()
+        return
     if _State.came and not _State.goes_on:
         _end(signum, frame)
     _State.came, _State.on_a_bar = True, live_line.is_shown()
@@ -197,7 +199,22 @@ def _not_lost(unraisable: sys.UnraisableHookArgs) -> None:
     """Raise an interrupt anew that came within a finalizer, where Python can only print it."""
     if unraisable.exc_type is KeyboardInterrupt:
         _State.came = False
-        # Not at once: it would be lost in here.
-        threading.Timer(_AGAIN_SECONDS, _thread.interrupt_main).start()
+        _come_again()
     elif not _State.came:  # else it is a finalizer's that misses Java
         _State.hook(unraisable)
+
+
+def _come_again() -> None:
+    """Let the signal come once more, a little later: what is raised now would be lost."""
+    main = threading.main_thread().ident
+    # A real signal, which also ends whatever the main thread waits for by then.
+    threading.Timer(_AGAIN_SECONDS, signal.pthread_kill, (main, signal.SIGINT)).start()
+
+
+def _is_in_hook(frame: FrameType | None) -> bool:
+    """Whether :func:`_not_lost` is still at work, out of which Python lets no error come."""
+    while frame is not None:
+        if frame.f_code is _not_lost.__code__:
+            return True
+        frame = frame.f_back
+    return False

@@ -296,7 +296,25 @@ def test_one_that_comes_in_a_finalizer_is_not_lost() -> None:
         "    def __del__(self): kill(); time.sleep(0.1)\n"
         "def it():\n"
         "    late = Late(); del late\n"
-        "    time.sleep(1)\n"
+        "    time.sleep(30)\n"
+    )
+    done = run(code)
+    assert (done.returncode, done.stderr) == (130, f"{SAID}\n")
+
+
+@pytest.mark.usefixtures("processes")
+def test_one_that_comes_again_too_early_is_not_lost() -> None:
+    """On a busy machine Python has not left the finalizer by then."""
+    code = (
+        "import threading\n"
+        "start = threading.Timer.start\n"
+        "def slow(timer): threading.Timer.start = start; start(timer); time.sleep(0.2)\n"
+        "threading.Timer.start = slow\n"
+        "class Late:\n"
+        "    def __del__(self): kill(); time.sleep(0.1)\n"
+        "def it():\n"
+        "    late = Late(); del late\n"
+        "    time.sleep(30)\n"
     )
     done = run(code)
     assert (done.returncode, done.stderr) == (130, f"{SAID}\n")

@@ -21,7 +21,6 @@ from singerlake.log.locks.lock import Waiting
 from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import replace_block
 from singerlake.log.writer import WriteOptions
-from singerlake.ops import freeze
 from singerlake.overlay.alter import AlterPlan, OverlayChange, looks_at_rows
 from singerlake.storage.base import Store
 
@@ -122,6 +121,8 @@ def plan(head: Snapshot, options: ChangeOptions) -> ChangePlan:
     conflicts.check_etag(head, options.etag)
     check_words(options)
     if options.new_version:
+        from singerlake.ops import freeze  # late: it reads rows, and so imports pyarrow
+
         freeze.plan(head, label=options.label)
     overlay = None if options.said is None else options.said(head)
     if overlay is None or overlay == head.overlay:
@@ -137,6 +138,8 @@ def check_words(options: ChangeOptions) -> None:
             what the change itself writes.
     """
     if options.new_version:
+        from singerlake.ops import freeze  # late, too
+
         freeze.check_label(options.label)
     elif options.label is not None:
         raise UsageError(

@@ -14,7 +14,7 @@ from singerlake.engine.spark.jvm import launch as scratch
 
 MAKE = """
 import sys
-from singerlake.engine.spark.jvm import scratch
+from singerlake.engine.spark.jvm import launch as scratch
 made = scratch.scratch_folder()
 (made / "shuffle").write_bytes(b"x" * 1000)
 print(made, flush=True)
