@@ -26,7 +26,6 @@ from tests.ops.rows_back.written import written
 from tests.ops.test_both_engines import CORPUS, tasks
 
 __all__ = ["tasks"]
-pytestmark = pytest.mark.usefixtures("each_operation")
 NULLABLE = ["null", "integer"]
 PRICE: dict[str, Any] = {"type": ["null", "number"], "format": "singer.decimal", "scale": 2}
 
@@ -61,7 +60,7 @@ def answers(table: Table, choice: EngineChoice, said: Sequence[OverlayChange]) -
     return [*found, freeze(table, FreezeOptions(again=True), choice).version.fingerprint]
 
 
-@pytest.mark.usefixtures("tasks")
+@pytest.mark.usefixtures("each_operation", "tasks")
 @pytest.mark.parametrize(
     ("tasks", "name", "said"),
     [
