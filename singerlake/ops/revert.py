@@ -94,7 +94,7 @@ def revert(
         engine = _engine_for(choice, wanted, engine)
         old = building.ensure(engine, table, wanted.to)
         if wanted.same_state:
-            count = _count(engine, old)
+            count = count_rows(engine, old)
             return Reverted(options.to, None, 0, 0, count, wanted.to.schema_hash)
         outcome = _outcome(engine, table, wanted, old, options)
         done = _Job(table, wanted, engine, old, options, outcome).run()
@@ -147,12 +147,6 @@ def _outcome(
             allow_misfits=options.allow_misfits,
         ),
     )
-
-
-def _count(engine: Engine[Any], old: Index) -> int:
-    """Count the rows of a state; a layer has to be laid over what is below to know."""
-    known = old.marker.rows
-    return count_rows(engine, old) if known is None else known
 
 
 def old_shape(wanted: RevertPlan) -> Shape:
@@ -229,7 +223,7 @@ class _Job:
             transaction,
             put_back,
             None if self._whole else deleted,
-            0 if self._whole else _count(self._engine, self._old) - put_back,
+            0 if self._whole else count_rows(self._engine, self._old) - put_back,
             to.schema_hash,
             whole=self._whole,
             **asdict(self._outcome),

@@ -9,7 +9,7 @@ table takes all steps in one task; a table without keys needs only the last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from singerlake.rows.state.newest_rows import (
     SPLIT_KEYS,
     KeyStep,
     NewestStep,
+    PlaceStep,
     RowStep,
     SingleTaskStep,
 )
@@ -149,6 +150,30 @@ def through(
     newest = picked(engine, plan, asked=asked)
     asked_for = engine.exchange(newest, len(plan.tasks), "task", plan.sent)
     return engine.map(asked_for, step, schema)
+
+
+def at_places(
+    engine: Engine[R],
+    plan: Plan,
+    places: Callable[[Step, Schema], R],
+    consumer: Step,
+    schema: Schema,
+) -> R:
+    """Give some of a state's rows to a step, by their positions, and return what it makes of them.
+
+    Args:
+        engine: Reads them.
+        plan: How the state's blocks are shared out.
+        places: Gives the positions to a step, as ``positions.each_code`` does.
+        consumer: Called once for each part, with rows and their provenance.
+        schema: Of what it gives.
+    """
+    if not plan.tasks:
+        return engine.map(engine.source([]), consumer, schema)
+    asked = engine.exchange(
+        places(PlaceStep(plan.ends), PICKED), len(plan.tasks), "task", plan.sent
+    )
+    return engine.map(asked, RowStep(plan.reader, plan.shape.survival, consumer), schema)
 
 
 def picked(engine: Engine[R], plan: Plan, *, asked: Sequence[bytes] | None = None) -> R:

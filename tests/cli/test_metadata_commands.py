@@ -230,17 +230,13 @@ def test_a_message_of_several_lines_has_no_line_of_a_names(
 def test_what_a_new_table_read_is_a_line_of_its_own(
     filled: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from singerlake.ops.create import create_table
+    from singerlake.ops.create.create import Created
     from singerlake.sql.result import Source
 
     source = Source(TableName("t", LIES[0]), None, 3)
-    made = create_table.Created(
-        TableName("t", LIES[1]), 1, 2, 1, "lt1:0123456789", "LbGaR4O", [], [source]
-    )
-    monkeypatch.setattr(create_table, "create", lambda *_, **__: made)
+    made = Created(TableName("t", LIES[1]), 1, 2, 1, "lt1:0123456789", "LbGaR4O", [], [source])
     module = "singerlake_cli.commands.create_table"
-    monkeypatch.setattr(f"{module}.begin_spark", lambda *_: None)
-    monkeypatch.setattr(f"{module}.start_spark", lambda *_: None)
+    monkeypatch.setattr(f"{module}.create", lambda *_, **__: made)
     lines = run(filled, "create-table", "t.x", "--from-query", "select 1").stdout.splitlines()
     assert [line.split(" ")[0] for line in lines] == ["t.error:", "read"]
     assert lines[1].endswith("at transaction 3")

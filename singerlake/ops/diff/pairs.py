@@ -211,8 +211,7 @@ class _Rows(Generic[R]):
     def count(self) -> int:
         """Count them."""
         if self.index is not None:
-            known = self.index.marker.rows
-            return content.count_rows(self.engine, self.index) if known is None else known
+            return content.count_rows(self.engine, self.index)
         counts = self.engine.collect(self._of_blocks(content.counted, _COUNT))
         return sum(row["rows"] for row in counts)
 

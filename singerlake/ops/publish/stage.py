@@ -18,7 +18,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.engine.base import Engine
-from singerlake.engine.spark.engine import SparkEngine
+from singerlake.engine.spark.engine import SparkEngine, SparkRows
 from singerlake.engine.spark.jvm import many_columns
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.engine.spark.jvm.progress import stages
@@ -36,7 +36,7 @@ from singerlake.ops.change.row_set import Part
 from singerlake.ops.change.sql.checked_rows import CheckedRows
 from singerlake.ops.change.sql.frame_rows import FrameRows
 from singerlake.ops.create import create as plans
-from singerlake.ops.create.create_table import check_key_names, create_of
+from singerlake.ops.create.query_rows import check_key_names, create_of
 from singerlake.ops.create.query_schema import schema_of
 from singerlake.ops.publish.outcome import How
 from singerlake.ops.publish.projected import Projected
@@ -48,10 +48,10 @@ from singerlake.publish.projection import DECIDE_ROWS, OnSchemaChange, Projectio
 from singerlake.publish.published import Position, SourceState
 from singerlake.publish.refreshes import Refresh
 from singerlake.publish.schema_changes import AnswerChange, answer_changes, evolved
-from singerlake.rows.batches.row_columns import aliases
+from singerlake.rows.batches.row_columns import alias, aliases
 from singerlake.rows.given.rows import special_names
+from singerlake.snapshot.key_violations import key_violations
 from singerlake.sql.state.frames import cast_to
-from singerlake.sql.state.key_violations import key_violations
 
 ATTEMPTS = 3
 """Times that a refresh begins anew, because somebody else changed the table meanwhile."""
@@ -267,7 +267,7 @@ class _Job:
         options = ChangeOptions(metadata=said, dry_run=self._dry_run)
         with self._asked.rows() as result:
             made = create_of(
-                self._spark,
+                SparkEngine(self._spark),
                 self._lake,
                 self._table.name,
                 projection.sql,
@@ -291,7 +291,7 @@ class _Job:
             frame = _typed(result.frame, columns_of(entry)).persist(StorageLevel.DISK_ONLY)
             try:
                 with plain_errors(), stages(self._spark, "computing all rows", more=3):
-                    self._check_key(frame)
+                    self._check_key(frame, columns_of(entry))
                     tasks = 1 + frame.count() // PART_ROWS
                 said = partial(evolved, entry=entry) if columns else None
                 changed = self._change(head, last, frame, Mode.REPLACE, said, tasks)
@@ -299,14 +299,15 @@ class _Job:
                 frame.unpersist()
         return self._staged(How.COMPARED, why, changed, columns)
 
-    def _check_key(self, frame: DataFrame) -> None:
+    def _check_key(self, frame: DataFrame, columns: Columns) -> None:
         key = self._projection.key
         if not key:
             return
-        own = frame.columns
-        numbers, names = [own.index(name) for name in key], aliases(len(own))
-        renamed = many_columns.named(frame, names)
-        if wrong := key_violations(renamed, [names[n] for n in numbers], key):
+        numbers = [frame.columns.index(name) for name in key]
+        renamed = many_columns.named(frame, aliases(columns))
+        engine, called = SparkEngine(self._spark), [alias(number) for number in numbers]
+        read = partial(engine.map, SparkRows(renamed.select(*called)))
+        if wrong := key_violations(engine, read, tuple(columns[n] for n in numbers), called):
             raise ViolationsError.of_lines(
                 f"{', '.join(key)} cannot be the key of {self._table.name}, and nothing was "
                 f"changed: in the answer to the SQL of the projection {self._projection.name}",

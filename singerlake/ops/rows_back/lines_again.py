@@ -37,12 +37,14 @@ class Written:
         put_back: Rows that were written as they were.
         deleted: Rows that were deleted.
         writer_id: Who holds the locks.
+        check: Raises if they are lost.
     """
 
     blocks: list[Block]
     put_back: int
     deleted: int
     writer_id: str
+    check: Callable[[], None]
 
 
 @dataclass
@@ -118,7 +120,7 @@ class LinesAgain:
                 deleted = self.write(actions, blocks, whole=whole)
                 put_back = sum(block.rows for block in blocks) - deleted
                 locks.check()
-                written = Written(blocks, put_back, deleted, writer_id)
+                written = Written(blocks, put_back, deleted, writer_id, locks.check)
                 done = committed(written)
             except BaseException as error:
                 clean_up(error, locks, lambda: self.withdraw(blocks))

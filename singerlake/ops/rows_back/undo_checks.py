@@ -15,9 +15,10 @@ from singerlake.ops.rows_back.revert import Outcome
 from singerlake.ops.rows_back.revert_checks import outcome
 from singerlake.ops.rows_back.undo_plan import UndoPlan
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL
+from singerlake.rows.batches.violations import Violation
 from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.sql.state import content, frames, index_build, index_rows
-from singerlake.sql.violations import Violation, check_constraints
+from singerlake.sql.violations import check_constraints
 
 
 def check_outcome(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -51,7 +52,7 @@ def change_parts(
         lambda _, now: parts(now),
         options or ChangeOptions(),
         lambda _: engine,
-        present_rows,
+        partial(present_rows, with_rows=True),
     )
 
 
