@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import os
 
     from singerlake.api import Lake, Table
-    from singerlake.state import State
+    from singerlake.api.state import State
     from singerlake.storage.options import StoreOptions
 
 __all__ = [
@@ -85,7 +85,7 @@ __all__ = [
 
 _LATE = {
     "Lake": "singerlake.api",
-    "State": "singerlake.state",
+    "State": "singerlake.api.state",
     "Table": "singerlake.api",
     "StoreOptions": "singerlake.storage.options",
 }

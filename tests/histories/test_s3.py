@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from singerlake.erasing import Table
+from singerlake.api import Table
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.ops.erase.check import Report, check

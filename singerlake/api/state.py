@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import extras
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import StoreError, UsageError
-from singerlake.format import content
+from singerlake.format import content, times
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.log.snapshot import Snapshot
@@ -327,3 +328,29 @@ class State:
         from singerlake.sql.queries.reading import arrow_rows
 
         return arrow_rows(self.table, snapshot, misfits=self._misfits), set()
+
+
+def named_state(
+    head: Snapshot,
+    version: int | str | None,
+    transaction: int | None,
+    time: datetime | str | None,
+) -> tuple[FrozenVersion | None, Snapshot]:
+    """Return the version, if one is named, and the table at what is named.
+
+    Raises:
+        NotFoundError: There is no such version or transaction, or its state was given up.
+        UsageError: Several states are named, or a time is none.
+    """
+    if [version, transaction, time].count(None) < 2:  # noqa: PLR2004
+        raise UsageError("name one state: a version, transaction= or time=")
+    if version is not None:
+        return head.named(str(version))
+    if transaction is not None:
+        return None, head.at(head.summary(transaction).number)
+    if time is None:
+        return None, head
+    if isinstance(time, datetime):
+        zoned = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
+        time = times.iso(zoned.astimezone(timezone.utc))
+    return None, head.at_time(time)
