@@ -12,7 +12,7 @@ from msgspec import structs
 
 from singerlake.errors import UsageError
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.alter.alter import alter
 from singerlake.ops.change import plan as changing
 from singerlake.ops.change.plan import ChangeOptions
@@ -43,7 +43,7 @@ class Altering:
 
     shared: Shared
     table: Table
-    head: Snapshot
+    head: TableState
     options: AlterOptions
     choice: EngineChoice
 

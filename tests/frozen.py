@@ -11,7 +11,7 @@ from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.local import LocalEngine
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
 from singerlake.ops.alter.alter import alter
 from singerlake.ops.change.plan import ChangeOptions
@@ -131,6 +131,6 @@ def on(spark: SparkSession) -> EngineChoice:
     return EngineChoice.of(spark=spark)
 
 
-def index_here(table: Table, snapshot: Snapshot) -> Index:
+def index_here(table: Table, snapshot: TableState) -> Index:
     """Make the index of a state in this process."""
     return building.ensure(LocalEngine(), table, snapshot, shown=True)

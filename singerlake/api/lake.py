@@ -17,7 +17,7 @@ from singerlake.log import lake_log
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from singerlake.api.state import State
+    from singerlake.api.snapshot import Snapshot
     from singerlake.format.lake_log import LakeVersion
     from singerlake.format.names import TableName
     from singerlake.ops.copy.copies import LakeCopy
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from singerlake.storage.options import StoreOptions
 
 
-class LakeState:
+class LakeSnapshot:
     """The tables of a lake as one lake version means them, which :meth:`Lake.at` gives."""
 
     def __init__(self, lake: Lake, version: LakeVersion) -> None:
@@ -36,7 +36,7 @@ class LakeState:
         """The lake version: its number, label, fingerprint and what it says of its tables."""
 
     def __repr__(self) -> str:
-        return f"LakeState({self.version})"
+        return f"LakeSnapshot({self.version})"
 
     def __len__(self) -> int:
         return len(self.tables)
@@ -47,7 +47,7 @@ class LakeState:
     def __contains__(self, name: object) -> bool:
         return any(name in (table, str(table)) for table in self.tables)
 
-    def __getitem__(self, name: str | TableName) -> State:
+    def __getitem__(self, name: str | TableName) -> Snapshot:
         """Get the state of one table: ``lake.at("2026-q3")["tap-shop.orders"]``.
 
         Raises:
@@ -89,14 +89,14 @@ class Lake(lake.Lake):
     __iter__ = None
     """Without it, Python would take the lake for a list of tables by number."""
 
-    def at(self, version: int | str) -> LakeState:
+    def at(self, version: int | str) -> LakeSnapshot:
         """Get the tables as a lake version means them, by its number or label.
 
         Raises:
             NotFoundError: There is no such lake version.
             DamagedError: The lake's log cannot be read.
         """
-        return LakeState(self, self.lake_version(version))
+        return LakeSnapshot(self, self.lake_version(version))
 
     def freeze(
         self,

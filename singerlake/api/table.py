@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import lake
-from singerlake.api.state import Misfits, State, named_state
+from singerlake.api.snapshot import Misfits, Snapshot, named_state
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import UsageError
 from singerlake.format.log import FrozenVersion
@@ -63,7 +63,7 @@ class Table(lake.Table):
         time: datetime | str | None = None,
         engine: str | None = None,
         misfits: Misfits = "fail",
-    ) -> State:
+    ) -> Snapshot:
         """Get the table's state at a version, a transaction or a time; by default, as it is now.
 
         Args:
@@ -83,7 +83,7 @@ class Table(lake.Table):
         """
         head = self.snapshot()
         frozen, snapshot = named_state(head, version, transaction, time)
-        return State(self, snapshot, frozen, engine=engine or self._engine, misfits=misfits)
+        return Snapshot(self, snapshot, frozen, engine=engine or self._engine, misfits=misfits)
 
     def open_file(self, file: Any) -> BufferedReader:
         """Open a file that a row names, for reading; it may be sought in.

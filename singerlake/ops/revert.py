@@ -19,7 +19,7 @@ from singerlake.format.types import never_fails
 from singerlake.lake import Table
 from singerlake.lineage import same_columns, told
 from singerlake.log.commit import current_user
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
 from singerlake.ops.rows_back import difference
 from singerlake.ops.rows_back import engine as rows_back
@@ -64,7 +64,7 @@ def revert(
     options: RevertOptions,
     choice: EngineChoice | None = None,
     *,
-    head: Snapshot | None = None,
+    head: TableState | None = None,
 ) -> Reverted:
     """Turn a table's present state into that of an earlier transaction.
 
@@ -233,7 +233,7 @@ class _Job:
         wanted, lines = self._wanted, self._lines()
         made: list[int] = []
 
-        def committed(written: Written) -> Snapshot | None:
+        def committed(written: Written) -> TableState | None:
             if not written.blocks and wanted.head.schema_hash == wanted.to.schema_hash:
                 return None
             gone = {} if self._whole else {"deleted": written.deleted}

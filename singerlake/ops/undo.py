@@ -17,7 +17,7 @@ from singerlake.errors import ConflictError
 from singerlake.lake import Table
 from singerlake.lineage import same_columns, told
 from singerlake.log.commit import current_user
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
 from singerlake.ops.rows_back import engine as rows_back
 from singerlake.ops.rows_back import merge
@@ -246,7 +246,7 @@ class _Job:
         wanted, lines = self._wanted, self._lines(whole=found.whole)
         made: list[int] = []
 
-        def committed(written: Written) -> Snapshot:
+        def committed(written: Written) -> TableState:
             done = commit_revert(
                 self._table.store,
                 wanted,
@@ -282,7 +282,7 @@ class _Job:
         return said | {word: names for word, names in wrong.items() if names}
 
 
-def _conflicts(head: Snapshot, tally: Tally) -> list[Conflict]:
+def _conflicts(head: TableState, tally: Tally) -> list[Conflict]:
     if tally.first is None:
         return []
     columns = keys.compared_columns(shape_of(head).key_columns)

@@ -30,13 +30,13 @@ from singerlake.log.commit import (
     draft_entry,
     new_writer_id,
 )
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import replace_block
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions, update_catalogues, update_checkpoint
 from singerlake.storage.base import Store
 
 _NO_BOUND = {"exclusiveMaximum": math.inf}
-OverlayChange = Callable[[Snapshot], Overlay]
+OverlayChange = Callable[[TableState], Overlay]
 """Says what the overlay becomes; asked again on top of whatever was committed meanwhile."""
 
 
@@ -74,7 +74,7 @@ class AlterPlan:
         overlay: What people say of it from then on.
     """
 
-    head: Snapshot
+    head: TableState
     overlay: Overlay
 
     @property
@@ -83,7 +83,7 @@ class AlterPlan:
         return self.overlay == self.head.overlay
 
     @property
-    def after(self) -> Snapshot:
+    def after(self) -> TableState:
         """The table as it will be read."""
         return self.head.laid_over(self.overlay)
 
@@ -200,7 +200,7 @@ def _default(overlay: Overlay, name: str) -> Any:
     return None if column is None or column.default is UNSET else column.default
 
 
-def retyped_columns(before: Snapshot, after: Snapshot) -> set[str]:
+def retyped_columns(before: TableState, after: TableState) -> set[str]:
     """Find the columns whose values may not fit the type that they have by another overlay.
 
     Args:
@@ -262,7 +262,7 @@ def looks_at_rows(wanted: AlterPlan, *, allow_misfits: bool = False) -> bool:
     return wanted.asks_sql or of_values or not wanted.same_key
 
 
-def _bounds(snapshot: Snapshot) -> dict[str, tuple[str, dict[str, Any]]]:
+def _bounds(snapshot: TableState) -> dict[str, tuple[str, dict[str, Any]]]:
     """Find the columns of decimals that declare their digits: names and types, by members."""
     properties = snapshot.schema.schema.get("properties")
     return {
@@ -282,7 +282,7 @@ def _by_members(overlay: Overlay, one: Constraint) -> Constraint:
     return structs.replace(one, columns=columns, sql=sql_tokens.renamed(one.sql, members))
 
 
-def plan(head: Snapshot, change: OverlayChange, options: AlterOptions) -> AlterPlan:
+def plan(head: TableState, change: OverlayChange, options: AlterOptions) -> AlterPlan:
     """Check what can be checked before any row is read.
 
     Args:
@@ -306,7 +306,7 @@ def plan(head: Snapshot, change: OverlayChange, options: AlterOptions) -> AlterP
 
 
 def alter(
-    store: Store, head: Snapshot, change: OverlayChange, options: AlterOptions | None = None
+    store: Store, head: TableState, change: OverlayChange, options: AlterOptions | None = None
 ) -> Altered:
     """Alter a table where no row needs a look.
 
@@ -337,7 +337,7 @@ def commit_alter(
     *,
     by_rows: bool = False,
     rewritten: Rewritten | None = None,
-) -> Snapshot:
+) -> TableState:
     """Commit an alteration.
 
     Args:
@@ -353,7 +353,7 @@ def commit_alter(
         StoreError: The store refused.
     """
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         conflicts.check_etag(present, options.etag)
         if by_rows:
             conflicts.check_columns_unchanged(present, wanted.head)
@@ -381,7 +381,7 @@ def commit_alter(
     return after
 
 
-def _with_rows(present: Snapshot, entry: Entry, rewritten: Rewritten) -> Entry:
+def _with_rows(present: TableState, entry: Entry, rewritten: Rewritten) -> Entry:
     used = {block.schema_hash for block in rewritten.blocks} - set(present.schemas)
     numbered = [
         replace_block(block, number=number)
@@ -418,7 +418,7 @@ class Retyped:
         return self.before == self.after
 
 
-def retyped(head: Snapshot, column: str, overlay: Overlay, done: Altered) -> Retyped:
+def retyped(head: TableState, column: str, overlay: Overlay, done: Altered) -> Retyped:
     """Say what became of a column's type."""
     before, after = (
         declared_type(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from singerlake.engine.base import Engine, R, Schema
 from singerlake.format.sql_tokens import absolutely_below
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.row_columns import BLOCK, DIGEST, MISFITS, ORDINAL
 from singerlake.rows.batches.steps import Batches, Pipeline, Step
 from singerlake.rows.batches.violations import Violation
@@ -32,7 +32,7 @@ _COUNT = "rows long"
 def state_content(
     engine: Engine[Any],
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     proofs: tuple[Proof, ...] = FULL,
     misfits: str = FAIL,
 ) -> Content:
@@ -72,7 +72,7 @@ def index_content(engine: Engine[Any], index: Index, proofs: tuple[Proof, ...] =
         return total(engine, sums, proofs)
 
 
-def state_misfits(engine: Engine[Any], table: Table, snapshot: Snapshot) -> list[ColumnMisfits]:
+def state_misfits(engine: Engine[Any], table: Table, snapshot: TableState) -> list[ColumnMisfits]:
     """Find the values of a state that do not fit, from its blocks alone."""
     plan = from_blocks.planned(engine, table, snapshot, shown=True)
     counter = MisfitCounter.of(plan.shape)

@@ -18,7 +18,7 @@ from singerlake.engine.local import LocalEngine
 from singerlake.format.log import Block
 from singerlake.format.types import identity
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.steps import Batches, Step
 from singerlake.rows.blocks import block_tasks
 from singerlake.rows.blocks.asked_keys import NEVER, WORTHWHILE, AskedKeys
@@ -69,7 +69,7 @@ class Plan:
         return [task[-1].number for task in self.tasks]
 
 
-def needed_blocks(snapshot: Snapshot) -> Sequence[Block]:
+def needed_blocks(snapshot: TableState) -> Sequence[Block]:
     """Return the blocks that can hold a row of a state."""
     return activations.needed(snapshot.blocks, activations.survival(snapshot.blocks))
 
@@ -77,11 +77,11 @@ def needed_blocks(snapshot: Snapshot) -> Sequence[Block]:
 def planned(
     engine: Engine[Any],
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     *,
     digests: bool = False,
     shape: Shape | None = None,
-    reads_as: Snapshot | None = None,
+    reads_as: TableState | None = None,
     shown: bool = False,
     blocks: Sequence[Block] | None = None,
     after: int | None = None,
@@ -191,7 +191,7 @@ def picked(engine: Engine[R], plan: Plan, *, asked: Sequence[bytes] | None = Non
     return engine.map(shared, NewestStep(plan.ends, plan.shape.apart), PICKED)
 
 
-def local_rows(table: Table, snapshot: Snapshot, *, digests: bool = False) -> Batches:
+def local_rows(table: Table, snapshot: TableState, *, digests: bool = False) -> Batches:
     """Read a state's rows in this process, with provenance, misfits as null."""
     engine = LocalEngine()
     plan = planned(engine, table, snapshot, digests=digests, shown=True)

@@ -18,7 +18,7 @@ from singerlake.engine.base import Engine, Schema
 from singerlake.errors import DamagedError
 from singerlake.format.types import Columns
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.quantities import count
 from singerlake.rows.batches import packing
 from singerlake.rows.batches.row_columns import aliases
@@ -191,7 +191,7 @@ def _first(alike: pa.Table, width: int) -> pa.Table:
     return alike.sort_by(order).slice(0, FIRST)
 
 
-def folds_alike(engine: Engine[Any], table: Table, after: Snapshot, places: Read) -> bool:
+def folds_alike(engine: Engine[Any], table: Table, after: TableState, places: Read) -> bool:
     """Tell whether the fold under another key leaves the rows that there are.
 
     Args:

@@ -21,7 +21,7 @@ from singerlake.format.overlay import Constraint
 from singerlake.format.overlay_words import constraint_words
 from singerlake.format.types import DIGITS, INTEGER, NUMBER, Kind, Type
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.quantities import count
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, alias
 from singerlake.rows.batches.violations import FIRST, Violation, cut
@@ -37,7 +37,7 @@ _CONTEXT = Context(prec=1_000)
 """For all digits of a double's bound."""
 
 
-def broken_constraints(engine: SparkEngine, table: Table, snapshot: Snapshot) -> list[Violation]:
+def broken_constraints(engine: SparkEngine, table: Table, snapshot: TableState) -> list[Violation]:
     """Find the constraints that the rows of a state do not keep."""
     asked = snapshot.overlay.constraints
     if not asked:
@@ -47,7 +47,7 @@ def broken_constraints(engine: SparkEngine, table: Table, snapshot: Snapshot) ->
         return check_constraints(index_rows.rows(engine.spark, built), built.shape, asked)
 
 
-def violations_error(snapshot: Snapshot, found: list[Violation]) -> SingerlakeError:
+def violations_error(snapshot: TableState, found: list[Violation]) -> SingerlakeError:
     """Say why a state cannot be a version: its rows that do not keep the table's constraints."""
     return ViolationsError.of_lines(
         f"rows of {snapshot.table} at transaction {snapshot.number} do not keep its constraints, "

@@ -14,7 +14,7 @@ from singerlake.errors import UsageError
 from singerlake.format.column_list import ColumnSpec, parse_columns
 from singerlake.format.overlay import Overlay
 from singerlake.format.types import Kind, Type
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.overlay import overlay_changes
 from singerlake.overlay.alter import OverlayChange, retyped
 from singerlake_cli.altering import TABLE, Altering, alters, version_document
@@ -79,7 +79,7 @@ def add_column(
         )
     schema = {k: v for k, v in column.property().items() if k != "default"}
 
-    def change(snapshot: Snapshot) -> Overlay:
+    def change(snapshot: TableState) -> Overlay:
         return overlay_changes.with_column(
             snapshot, name, schema, description=description or None, **values
         )
@@ -225,7 +225,7 @@ def set_default(altering: Altering, column: str, value: str | None) -> None:
     The rows that are there stay as they are.
     """
 
-    def change(snapshot: Snapshot) -> Overlay:
+    def change(snapshot: TableState) -> Overlay:
         type_ = dict(snapshot.columns).get(column, Type(Kind.TEXT))
         default = None if value is None else _value(value, type_)
         return overlay_changes.with_default(snapshot, column, default)

@@ -24,7 +24,7 @@ from singerlake.format.names import TableName
 from singerlake.format.types import RULES
 from singerlake.lake import Lake, Table
 from singerlake.log.commit import commit, draft_entry
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.local.store import LocalStore
 from singerlake_cli.commands.show import columns
 from singerlake_cli.main import COMMANDS, cli
@@ -41,7 +41,7 @@ def filled(lake: Lake) -> Lake:
     commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 9}])
     commit_rows(lake, "tap-shop.public.items", PROPERTIES, [], [{"id": 1}])
 
-    def draft(snapshot: Snapshot) -> Entry:
+    def draft(snapshot: TableState) -> Entry:
         version = FrozenVersion(
             number=1,
             transaction=1,
@@ -257,7 +257,7 @@ def test_what_people_change_makes_no_table_fresh(
     times = {"sync": "2020-01-01T00:00:00Z", "change": "2020-02-02T00:00:00Z"}
     log = ["sync", "change", "change"]
 
-    def snapshot(table: Table, **more: Any) -> Snapshot:
+    def snapshot(table: Table, **more: Any) -> TableState:
         seen = whole(table, **more)
         past = [
             structs.replace(one, operation=did, time=times[did], rows=1)

@@ -16,7 +16,7 @@ from singerlake.errors import DroppedError, NotFoundError, UsageError
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
 from singerlake.ops import freeze as freezing
 from singerlake.ops import freeze_lake_plan as freeze_lake
@@ -388,7 +388,7 @@ class Alter(Operation):
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.ops.alter.alter import alter
 
-        def by_name(snapshot: Snapshot) -> Overlay:
+        def by_name(snapshot: TableState) -> Overlay:
             return with_key(snapshot, ["name"])
 
         options = AlterOptions(writing=write_options(again=again))

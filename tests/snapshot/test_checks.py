@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from singerlake.format.overlay import Overlay
-    from singerlake.log.snapshot import Snapshot
+    from singerlake.log.table_state import TableState
 
 pytestmark = pytest.mark.usefixtures("quick_plans")
 NUMBER: dict[str, Any] = {"type": ["null", "number"]}
@@ -126,7 +126,7 @@ def test_a_condition_binds_changes_and_freezes(
         change.set_default("total", 20)
         change.set_default("a b", "x")
 
-    def defaults(present: Snapshot) -> Overlay:
+    def defaults(present: TableState) -> Overlay:
         half = present.laid_over(says.with_default(present, "total", 20))
         return says.with_default(half, "a b", "x")
 

@@ -14,7 +14,7 @@ from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import UsageError
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.overlay import alter as plans
 from singerlake.overlay.alter import (
     Altered,
@@ -36,7 +36,7 @@ def alter(
     options: AlterOptions | None = None,
     choice: EngineChoice | None = None,
     *,
-    head: Snapshot | None = None,
+    head: TableState | None = None,
 ) -> Altered:
     """Alter a table.
 

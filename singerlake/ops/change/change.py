@@ -16,7 +16,7 @@ from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change import plan as plans
 from singerlake.ops.change.job import Changed, change_rows
 from singerlake.ops.change.plan import ChangeOptions, ChangePlan, Mode
@@ -89,7 +89,7 @@ def begin(table: Table, options: ChangeOptions, choice: EngineChoice) -> None:
     _Engines(choice, [])(plans.plan(table.snapshot(), options))
 
 
-def _parts(steps: Sequence[ChangeStep], engine: Engine[Any], present: Snapshot) -> list[Part]:
+def _parts(steps: Sequence[ChangeStep], engine: Engine[Any], present: TableState) -> list[Part]:
     return [Part((one.rows.row_set(engine, present, one.source),), one.mode) for one in steps]
 
 

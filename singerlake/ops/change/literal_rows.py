@@ -15,7 +15,7 @@ from singerlake.errors import ConflictError, UsageError
 from singerlake.format.assignments import literal
 from singerlake.format.names import TableName
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.nearest import offer
 from singerlake.ops.change.row_set import GivenRows, RowSet, sent, unpacked
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, aliases
@@ -34,7 +34,7 @@ from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot.from_blocks import planned, through
 
 
-def are_literals(present: Snapshot, values: Mapping[str, str]) -> bool:
+def are_literals(present: TableState, values: Mapping[str, str]) -> bool:
     """Tell whether all new values are written out, so that no SQL has to be asked.
 
     Args:
@@ -84,7 +84,7 @@ class LiteralRows(GivenRows):
         """What it takes to read them."""
         return self.weight
 
-    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
         """Name the rows, and their new values; see :meth:`GivenRows.row_set`.
 
         Raises:
@@ -109,7 +109,7 @@ class LiteralRows(GivenRows):
         step = _Set(given_schema(shape.columns, indexes), indexes, shape.keys, cells)
         return RowSet(through(engine, plan, step, step.schema), indexes, (source,))
 
-    def _cell(self, shape: Shape, present: Snapshot, name: str, text: str) -> pa.Scalar:
+    def _cell(self, shape: Shape, present: TableState, name: str, text: str) -> pa.Scalar:
         type_ = shape.columns[shape.names.index(name)][1]
         if (found := literal(text, type_)) is None:
             raise ConflictError(

@@ -22,7 +22,7 @@ from singerlake.errors import SingerlakeError, ViolationsError
 from singerlake.format.names import TableName
 from singerlake.format.types import Columns
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.asked_rows import Asked
 from singerlake.ops.change.delta import Delta
 from singerlake.ops.change.plan import ChangePlan
@@ -198,7 +198,7 @@ class PresentRows:
         plan = planned(self.engine, self.table, self.wanted.state)
         return through(self.engine, plan, step, schema)
 
-    def check_version(self, after: Snapshot) -> None:
+    def check_version(self, after: TableState) -> None:
         """Refuse to freeze rows that break a constraint, of which there is none here.
 
         Args:
@@ -227,7 +227,7 @@ def broken_error(table: TableName, found: Sequence[Violation]) -> SingerlakeErro
     )
 
 
-def _index(engine: Engine[Any], table: Table, state: Snapshot) -> Index | None:
+def _index(engine: Engine[Any], table: Table, state: TableState) -> Index | None:
     """The index to read, which may have to be made; None if a look at all keys costs less.
 
     That is so in a small table, and in one that had no index so far. Where one change follows

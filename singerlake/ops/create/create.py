@@ -16,8 +16,8 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.format.types import Columns
 from singerlake.log import conflicts, files, log
 from singerlake.log.commit import commit, current_user, draft_entry, new_writer_id
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import replace_block
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint, update_lake
 from singerlake.storage.base import Store
 
@@ -70,7 +70,7 @@ def new_name(text: str) -> TableName:
     return ref.table
 
 
-def check_new(store: Store, table: TableName) -> Snapshot:
+def check_new(store: Store, table: TableName) -> TableState:
     """Make sure that nothing is there under a table's name, or only what was dropped.
 
     Returns:
@@ -92,10 +92,10 @@ def check_new(store: Store, table: TableName) -> Snapshot:
             f"{table} has files but neither log nor manifest: make them again first, with: "
             f"singerlake rebuild {table}"
         )
-    return Snapshot(table)
+    return TableState(table)
 
 
-def check_still_new(store: Store, table: TableName) -> Snapshot:
+def check_still_new(store: Store, table: TableName) -> TableState:
     """The same once the locks are held, where somebody else was just sooner.
 
     Raises:
@@ -131,8 +131,8 @@ def draft(
 
 
 def commit_create(
-    store: Store, planned: Snapshot, first: Entry, files: Container[str] = ()
-) -> Snapshot:
+    store: Store, planned: TableState, first: Entry, files: Container[str] = ()
+) -> TableState:
     """Commit a table's first transaction.
 
     Args:
@@ -147,7 +147,7 @@ def commit_create(
         StoreError: The store refused.
     """
 
-    def draft_first(present: Snapshot) -> Entry:
+    def draft_first(present: TableState) -> Entry:
         conflicts.check_empty(present)
         before, version = present.last_block, first.version
         if version is not None:  # of this very transaction
@@ -171,7 +171,7 @@ def create_empty(
     comment: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     known_taps: Collection[str] = (),
-) -> Snapshot:
+) -> TableState:
     """Make a table that has columns and no row.
 
     Args:

@@ -24,8 +24,8 @@ from singerlake.format.types import Columns, Kind, columns_of
 from singerlake.lake import Lake, Table
 from singerlake.lineage import Told, told
 from singerlake.log.commit import current_user, preview
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import FILE_BYTES
+from singerlake.log.table_state import TableState
 from singerlake.nearest import offer
 from singerlake.ops.change.plan import ChangeOptions, check_words, with_version
 from singerlake.ops.change.version import Freezing
@@ -190,7 +190,7 @@ class _Job:
         )
         return self._created(content, done)
 
-    def _created(self, content: Content, done: Snapshot | None) -> Created:
+    def _created(self, content: Content, done: TableState | None) -> Created:
         return Created(
             table=self._table,
             transaction=None if done is None else done.number,
@@ -208,7 +208,9 @@ class _Job:
         if not self._options.new_version:
             return first
         table = self._lake.table(self._table)
-        version, lanes = Freezing(self._engine, table, self._options)(Snapshot(self._table), first)
+        version, lanes = Freezing(self._engine, table, self._options)(
+            TableState(self._table), first
+        )
         return with_version(first, version, lanes)
 
     def _write_blocks(self, blocks: FirstBlocks, rows: SparkRows, size: int) -> list[Block]:
@@ -261,7 +263,7 @@ class _Job:
 
     def _read_back(self, first: Entry, content: Content) -> Entry:
         """Read what was written as the table that it will be."""
-        after = preview(Snapshot(self._table), first)
+        after = preview(TableState(self._table), first)
         table = self._lake.table(self._table)
         written = state_content(self._engine, table, after, (Proof.VALUES,))
         if written != content:

@@ -14,7 +14,7 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake
 from singerlake.log.scan import is_table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.nearest import bare
 from singerlake.ops.change.plan import ChangeOptions, check_words
 from singerlake.ops.create import create as plans
@@ -40,7 +40,7 @@ class CreateOptions:
     change: ChangeOptions = field(default_factory=ChangeOptions)
 
 
-def plan(lake: Lake, name: str) -> Snapshot:
+def plan(lake: Lake, name: str) -> TableState:
     """Check that a table of a name can be made, before Java starts or a lake is.
 
     Args:
@@ -71,7 +71,7 @@ def create(
     options: CreateOptions,
     choice: EngineChoice | None = None,
     *,
-    planned: Snapshot | None = None,
+    planned: TableState | None = None,
 ) -> Created:
     """Make a table.
 
@@ -99,7 +99,7 @@ def create(
     return _of_query(lake, before, options, choice or EngineChoice())
 
 
-def _empty(lake: Lake, before: Snapshot, schema: SchemaEntry, change: ChangeOptions) -> Created:
+def _empty(lake: Lake, before: TableState, schema: SchemaEntry, change: ChangeOptions) -> Created:
     if change.new_version:
         raise UsageError(
             "--new-version goes with --from-query: a table without a row has no state to freeze"
@@ -128,7 +128,7 @@ def _empty(lake: Lake, before: Snapshot, schema: SchemaEntry, change: ChangeOpti
 
 
 def _of_query(
-    lake: Lake, before: Snapshot, options: CreateOptions, choice: EngineChoice
+    lake: Lake, before: TableState, options: CreateOptions, choice: EngineChoice
 ) -> Created:
     choice.need_spark(WHAT, "SQL in --from-query")
     from singerlake.ops.create.query_rows import create_of  # late: they import PySpark

@@ -28,7 +28,7 @@ from singerlake.format.names import TableName
 from singerlake.format.types import Columns, columns_of
 from singerlake.lake import Lake, Table
 from singerlake.log import conflicts, log
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.asked_rows import PART_ROWS
 from singerlake.ops.change.job import Changed, change_rows
 from singerlake.ops.change.plan import ChangeOptions, Mode
@@ -139,7 +139,7 @@ def stage(
                     raise
 
 
-def _present(lake: Lake, name: TableName) -> Snapshot | None:
+def _present(lake: Lake, name: TableName) -> TableState | None:
     """The staging table; None where there is none, or none any more."""
     present = log.read_snapshot(lake.store, name)
     return None if present is None or present.dropped_at else present
@@ -155,7 +155,7 @@ class _Job:
         projection: Projection,
         asked: Projected,
         table: Table,
-        head: Snapshot | None,
+        head: TableState | None,
         full_refresh: bool,
         dry_run: bool,
     ) -> None:
@@ -280,7 +280,7 @@ class _Job:
 
     def _replace(
         self,
-        head: Snapshot,
+        head: TableState,
         last: Refresh,
         entry: SchemaEntry,
         columns: Sequence[AnswerChange],
@@ -339,7 +339,7 @@ class _Job:
 
     def _change(
         self,
-        head: Snapshot,
+        head: TableState,
         last: Refresh,
         rows: DataFrame,
         mode: Mode,
@@ -350,7 +350,7 @@ class _Job:
         given = FrameRows(rows) if tasks is None else FrameRows(rows, tasks)
         engine = SparkEngine(self._spark)
 
-        def parts(_: Engine[Any], present: Snapshot) -> list[Part]:
+        def parts(_: Engine[Any], present: TableState) -> list[Part]:
             return [Part((given.row_set(engine, present, source),), mode)]
 
         options = ChangeOptions(

@@ -12,8 +12,8 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.lake import Table
 from singerlake.log.commit import new_writer_id
 from singerlake.log.deletion_schema import deletion_schemas, hash_of
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import FILE_BYTES
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import (
     WriteOptions,
     clean_up,
@@ -60,7 +60,7 @@ class LinesAgain:
     """
 
     table: Table
-    head: Snapshot
+    head: TableState
     schema_hash: str
     deletions: Mapping[str, SchemaEntry] = field(default_factory=dict)
     defaults: Mapping[str, DefaultsWritten] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class LinesAgain:
     def of(
         cls,
         table: Table,
-        head: Snapshot,
+        head: TableState,
         schema_hash: str,
         *,
         deleted_under: Iterable[str],
@@ -99,7 +99,7 @@ class LinesAgain:
         self,
         actions: Actions | None,
         options: WriteOptions,
-        committed: Callable[[Written], Snapshot | None],
+        committed: Callable[[Written], TableState | None],
         *,
         whole: bool,
     ) -> Written:
@@ -184,7 +184,7 @@ class LinesAgain:
         return written, sum(row["deleted"] for row in described)
 
 
-def check_keys(head: Snapshot, counted: Counted) -> None:
+def check_keys(head: TableState, counted: Counted) -> None:
     """Refuse what the writing would refuse: to delete a row without a value of its key.
 
     Args:
@@ -201,7 +201,7 @@ def check_keys(head: Snapshot, counted: Counted) -> None:
             raise line_writer.cannot_delete(head.table, block, row, name)
 
 
-def key_members(head: Snapshot) -> list[str]:
+def key_members(head: TableState) -> list[str]:
     """Return what every record with a key must have: its members, but for those people added."""
     members = (member_of(head.overlay, name) for name in head.schema.key_properties)
     return [name for name in members if name not in head.overlay.added]

@@ -10,7 +10,7 @@ from singerlake.engine.spark.engine import SparkEngine, SparkRows
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.format.types import Columns
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.row_columns import BLOCK, DIGEST, MISFITS, ORDINAL, aliases
 from singerlake.rows.blocks.misfits import ColumnMisfits
 from singerlake.rows.state.fingerprint import FULL, SUMMED, Content, Proof, Summer
@@ -21,7 +21,7 @@ from singerlake.snapshot.index import Index
 
 
 def state_content(
-    spark: SparkSession, table: Table, snapshot: Snapshot, *how: Any, **more: Any
+    spark: SparkSession, table: Table, snapshot: TableState, *how: Any, **more: Any
 ) -> Content:
     """Count and fingerprint a state from its blocks alone; see ``snapshot/content.py``."""
     return contents.state_content(SparkEngine(spark), table, snapshot, *how, **more)
@@ -46,7 +46,7 @@ def frame_content(frame: DataFrame, columns: Columns, proofs: tuple[Proof, ...] 
     return contents.total(engine, sums, proofs)
 
 
-def state_misfits(spark: SparkSession, table: Table, snapshot: Snapshot) -> list[ColumnMisfits]:
+def state_misfits(spark: SparkSession, table: Table, snapshot: TableState) -> list[ColumnMisfits]:
     """Find the values of a state that do not fit, from its blocks alone."""
     return contents.state_misfits(SparkEngine(spark), table, snapshot)
 

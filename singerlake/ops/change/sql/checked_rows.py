@@ -11,7 +11,7 @@ from singerlake.engine.base import Engine
 from singerlake.engine.spark.engine import SparkEngine
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.delta import Delta
 from singerlake.ops.change.plan import ChangePlan
 from singerlake.ops.change.present_rows import PresentRows
@@ -55,7 +55,7 @@ class CheckedRows(PresentRows):
         check_outcome(self.spark, found, lambda: self.frame, self.wanted, self.shape)
 
     @plain_errors()
-    def check_version(self, after: Snapshot) -> None:
+    def check_version(self, after: TableState) -> None:
         """Refuse to freeze such rows; see :meth:`PresentRows.check_version`."""
         if constraints := after.overlay.constraints:
             rows = from_blocks.rows(self.spark, self.table, after)

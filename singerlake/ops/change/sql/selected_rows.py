@@ -25,7 +25,7 @@ from singerlake.format import sql_tokens
 from singerlake.format.assignments import EXACT_DIGITS, INT_DIGITS, LONG_DIGITS
 from singerlake.format.types import Kind, Type
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.literal_rows import set_index
 from singerlake.ops.change.row_set import GivenRows, RowSet
 from singerlake.rows.batches.row_columns import alias
@@ -66,7 +66,7 @@ class Selection(GivenRows):
     _results: list[QueryResult] = field(default_factory=list)
 
     @plain_errors()
-    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
         """Select the rows of a table as it is; see :meth:`GivenRows.row_set`.
 
         Raises:
@@ -127,7 +127,7 @@ class Selection(GivenRows):
         self._results.clear()
 
 
-def _at(present: Snapshot) -> str:
+def _at(present: TableState) -> str:
     name = ".".join(map(sql_tokens.quote, (present.table.tap, present.table.stream)))
     return f"{name} version as of '@{present.number}'"
 

@@ -20,7 +20,7 @@ from singerlake.format.json_schema import resolved
 from singerlake.format.overlay import Constraint
 from singerlake.format.types import Type
 from singerlake.format.values import converter
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.delta import Delta
 from singerlake.ops.change.plan import ChangePlan
 from singerlake.ops.change.present_rows import broken_error, misfits_error
@@ -102,7 +102,7 @@ def check_outcome(
 
 
 def check_defaults(
-    spark: SparkSession, state: Snapshot, shape: Shape, asked: Mapping[str, Constraint]
+    spark: SparkSession, state: TableState, shape: Shape, asked: Mapping[str, Constraint]
 ) -> None:
     """Refuse defaults that break a condition: no row could do without the columns that it names.
 
@@ -134,7 +134,7 @@ def check_defaults(
             )
 
 
-def _check_values(after: DataFrame, state: Snapshot, shape: Shape, retyped: set[str]) -> None:
+def _check_values(after: DataFrame, state: TableState, shape: Shape, retyped: set[str]) -> None:
     """Refuse a type that values of the column do not fit which fit before."""
     found = content.frame_misfits(after, shape) if retyped else []
     if bad := [one for one in found if one.column in retyped]:
@@ -170,7 +170,7 @@ def _named(
     return problems
 
 
-def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) -> DataFrame:
+def rows_after(found: Delta, present: DataFrame, state: TableState, shape: Shape) -> DataFrame:
     """Return the rows as they will be; those that are new have no position yet.
 
     ``SOURCE`` and ``LINE`` are where a row comes from that changes.
@@ -248,7 +248,7 @@ def _new_cell(index: int, named: set[int], shape: Shape, default: Column) -> Col
     return F.when(is_set, F.col(name)).otherwise(default).alias(name)
 
 
-def _defaults(state: Snapshot, shape: Shape) -> list[Column]:
+def _defaults(state: TableState, shape: Shape) -> list[Column]:
     """What new rows have in columns that they do not name."""
     schema = state.schema.schema
     properties = resolved(schema, schema).get("properties", {})
