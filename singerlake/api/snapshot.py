@@ -6,15 +6,15 @@ if the state is small, by Spark otherwise, or by the engine that the caller name
 
 from __future__ import annotations
 
-import logging
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from singerlake import extras
+from singerlake.api.source import Source, index_of
 from singerlake.engine.choice import EngineChoice
-from singerlake.errors import StoreError, UsageError
+from singerlake.errors import UsageError
 from singerlake.format import content, times
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
@@ -28,12 +28,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
-    from singerlake.engine.base import Engine
     from singerlake.files.stored import StoredFile
-    from singerlake.snapshot.index import Index
-    from singerlake.snapshot.selection import Read
 
-logger = logging.getLogger(__name__)
 Misfits = Literal["fail", "null"]
 Files = Literal["reference", "binary"]
 _MISFITS = ("fail", "null")
@@ -95,7 +91,7 @@ class Snapshot:
     @property
     def indexed(self) -> bool:
         """Whether there is an index, so that reading needs neither Spark nor a rebuild."""
-        return self._index(self._snapshot) is not None
+        return index_of(self.table, self._snapshot) is not None
 
     def scanner(
         self,
@@ -127,32 +123,60 @@ class Snapshot:
         from singerlake.rows.state.shape import shape_of
         from singerlake.snapshot.selection import selection
 
-        lease = self.table.lease().acquire()
+        source = self._source()
         try:
-            head = lease.snapshot
-            snapshot = head if head.number == self.transaction else head.at(self.transaction)
-            snapshot = snapshot.by_rules(self._snapshot.rules)
+            shape = shape_of(source.state)
             selected = selection(
-                snapshot.table,
-                shape_of(snapshot),
-                columns,
-                filter,
-                strict=self._misfits == "fail",
+                self.table.name, shape, columns, filter, strict=self._misfits == "fail"
             )
-            read, misfits = self._reader(snapshot)
+            batches = source.rows(source.found(), selected, filter)
         except BaseException:
-            lease.release()
+            source.close()
             raise
-
-        def rows() -> Iterator[pa.RecordBatch]:
-            try:
-                yield from selected.rows(read, misfits)
-            finally:
-                lease.release()
-
-        batches = rows()
-        weakref.finalize(batches, lease.release)  # it may never be begun
+        weakref.finalize(batches, source.close)  # it may never be begun
         return pa.RecordBatchReader.from_batches(selected.schema, batches)
+
+    def __arrow_c_schema__(self) -> object:
+        """Give the columns to other libraries, by Arrow's PyCapsule interface."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the rows to other libraries, batch by batch: ``pyarrow.table(state)``.
+
+        By Arrow's PyCapsule interface, which pyarrow, Polars, DuckDB and others know. No vacuum
+        deletes what is read until the other library gives the stream up.
+
+        Args:
+            requested_schema: The types that it would like to have.
+
+        Raises:
+            SingerlakeError: As :meth:`scanner`.
+        """
+        return self.scanner().__arrow_c_stream__(requested_schema)
+
+    def __bool__(self) -> bool:
+        """Tell that there is a snapshot, also if it has no rows."""
+        return True
+
+    def __len__(self) -> int:
+        """Count the rows. They are read only if the materialized files do not have the count.
+
+        Raises:
+            SingerlakeError: As :meth:`scanner`.
+        """
+        source = self._source()
+        try:
+            index = source.index()
+            rows = index.marker.rows if index is not None else None
+        finally:
+            source.close()
+        if rows is None:
+            rows = sum(batch.num_rows for batch in self.scanner([]))
+        return rows
+
+    def _source(self) -> Source:
+        """Protect the rows from vacuums, until what is returned is closed."""
+        return Source(self.table, self._snapshot, self._choice, self._misfits)
 
     @property
     def has_files(self) -> bool:
@@ -224,6 +248,32 @@ class Snapshot:
 
         return pl.DataFrame(self.to_arrow(columns, filter))
 
+    def scan_polars(self) -> pl.LazyFrame:
+        """Return the rows as a lazy frame of Polars, which reads only what a query needs.
+
+        ::
+
+            state.scan_polars().filter(pl.col("total") > 100).select("id").collect()
+
+        Columns and conditions reach the materialized files, whose row groups are left out if
+        they have no such row. Each ``collect()`` protects what it reads from vacuums; the lazy
+        frame itself holds nothing, and may be kept.
+
+        Raises:
+            RuntimeMissingError: Polars is not installed.
+            SingerlakeError: From ``collect()``, as :meth:`to_arrow`.
+        """
+        extras.require("polars", "scan_polars()")
+        import polars as pl
+        from polars.io.plugins import register_io_source
+
+        from singerlake.api.lazy import PolarsScan
+
+        empty = pl.from_arrow(self.schema.empty_table())
+        assert isinstance(empty, pl.DataFrame)  # noqa: S101  # which a table becomes
+        scan = PolarsScan(self._source, empty.schema)
+        return register_io_source(scan, schema=empty.schema, is_pure=True)
+
     def to_duckdb(
         self,
         name: str,
@@ -231,30 +281,43 @@ class Snapshot:
         *,
         columns: Sequence[str] | None = None,
         filter: pc.Expression | None = None,  # noqa: A002  # as pyarrow calls it
+        copy: bool = False,
     ) -> DuckDBPyConnection:
-        """Copy the rows into a new table of DuckDB, batch by batch.
+        """Make the rows a view in DuckDB, which reads only what a query needs.
 
         ::
 
             state.to_duckdb("orders").sql("select status, count(*) from orders group by all")
 
+        Each query protects what it reads from vacuums; the view itself holds nothing.
+
         Args:
-            name: What to call the table there.
+            name: What to call the view there. It lasts as long as the connection.
             connection: The database; a new one in memory by default.
             columns: As for :meth:`scanner`.
             filter: As for :meth:`scanner`.
+            copy: Make a table with a copy of the rows instead, which stays in the database. So
+                it is in any case if names of columns differ by case alone.
 
         Returns:
             The connection.
 
         Raises:
-            SingerlakeError: As :meth:`to_arrow`.
+            RuntimeMissingError: DuckDB is not installed, or Spark must make an index, and is not.
+            SingerlakeError: As :meth:`scanner`. Queries raise errors of DuckDB's, which contain
+                the messages of :meth:`to_arrow`.
         """
         extras.require("duckdb", "to_duckdb()")
         import duckdb
 
+        from singerlake.api.lazy import Scanned, can_be_scanned
+
         connection = connection or duckdb.connect()
-        connection.from_arrow(self.scanner(columns, filter)).create(name)
+        rows = self.scanner(columns, filter)
+        if copy or not can_be_scanned(rows.schema):
+            connection.from_arrow(rows).create(name)
+        else:
+            connection.register(name, Scanned(rows.schema, self.scanner, filter))
         return connection
 
     def to_spark(
@@ -277,57 +340,6 @@ class Snapshot:
         if self.version is not None:  # which is read by the rules that it was frozen under
             wanted = str(self.version.number)
         return read_state(self.table, wanted, spark=spark, misfits=self._misfits, files=files)
-
-    def _index(self, snapshot: TableState) -> Index | None:
-        from singerlake.snapshot import index
-
-        # Files read without a log have no commit id that an index could be held to.
-        return index.sound(self.table, snapshot.earliest_equal()) if snapshot.from_log else None
-
-    def _reader(self, snapshot: TableState) -> tuple[Read, set[int]]:
-        """What reads columns of the state, and which of them may have misfits."""
-        from singerlake.snapshot.state_reader import StateReader
-
-        found = self._index(snapshot)
-        if found is None:
-            engine = self._engine_for(snapshot)
-            found = self._made(engine, snapshot)
-            if found is None:
-                return self._without_index(engine, snapshot)
-        return StateReader.of(found).rows, found.misfits
-
-    def _engine_for(self, snapshot: TableState) -> Engine[Any]:
-        from singerlake.engine.work import Work
-        from singerlake.snapshot.from_blocks import needed_blocks
-
-        work = Work.of(needed_blocks(snapshot), len(snapshot.columns))
-        what = f"making the index of {self.table.name} at transaction {self.transaction}"
-        return self._choice.engine_for(work, what)
-
-    def _made(self, engine: Engine[Any], snapshot: TableState) -> Index | None:
-        """The index of a state, made now; None where none can be kept."""
-        from singerlake.snapshot import building
-
-        if not snapshot.from_log:
-            return None
-        try:
-            return building.build(engine, self.table, snapshot.earliest_equal())
-        except StoreError as error:
-            logger.warning("reading without an index, because none can be kept: %s", error)
-            return None
-
-    def _without_index(self, engine: Engine[Any], snapshot: TableState) -> tuple[Read, set[int]]:
-        """What reads the state from its blocks each time; see :meth:`_reader`."""
-        from singerlake.engine.local import LocalEngine
-        from singerlake.snapshot.from_blocks import local_rows
-
-        if isinstance(engine, LocalEngine):
-            rows = local_rows(self.table, snapshot)
-            every = set(range(len(snapshot.columns)))
-            return lambda columns: (batch.select(list(columns)) for batch in rows), every
-        from singerlake.sql.queries.reading import arrow_rows
-
-        return arrow_rows(self.table, snapshot, misfits=self._misfits), set()
 
 
 def named_state(

@@ -157,12 +157,23 @@ def sound(table: Table, snapshot: TableState) -> Index | None:
     index = load(table, snapshot)
     if index is None:
         return None
-    for part in [*index.parts, *(index.below.parts if index.below is not None else [])]:
-        path = table.store.local_path(part.key)
-        if path is not None and not is_sound(path, part.hash):
-            logger.warning("%s is not as it was written; making the index again", part.key)
-            return None
+    if (part := unsound(index)) is not None:
+        logger.warning("%s is not as it was written; making the index again", part.key)
+        return None
     return index
+
+
+def unsound(index: Index) -> Part | None:
+    """Find a file of an index, or of the one below, that is not as it was written.
+
+    Only files in a folder of this machine are looked at.
+    """
+    store = index.table.store
+    for part in [*index.parts, *(index.below.parts if index.below is not None else [])]:
+        path = store.local_path(part.key)
+        if path is not None and not is_sound(path, part.hash):
+            return part
+    return None
 
 
 def _below(table: Table, snapshot: TableState, number: int) -> Index | None:

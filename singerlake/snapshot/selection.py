@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +26,8 @@ from singerlake.rows.state.shape import Shape
 
 Read = Callable[[Sequence[str]], Batches]
 """Reads columns of a state, by what they are called inside."""
+Keep = Callable[[pa.Table], pa.Table]
+"""Keeps rows of a table, whose columns have their own names; one more may follow them."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Selection:
         table: The table's name, for errors.
         shape: Its columns.
         wanted: Indexes of the columns wanted, in the order wanted.
-        filter: Which rows; None for all.
+        keep: Which rows; None for all.
         used: Indexes of the columns that the filter reads.
         strict: Whether it is an error to read a value that does not fit; else it is null.
     """
@@ -43,7 +46,7 @@ class Selection:
     table: TableName
     shape: Shape
     wanted: tuple[int, ...]
-    filter: pc.Expression | None = None
+    keep: Keep | None = None
     used: frozenset[int] = frozenset()
     strict: bool = True
 
@@ -83,7 +86,7 @@ class Selection:
         return MisfitCheck(self.table, names, keyed=keyed, columns=frozenset(columns))(batches)
 
     def _filtered(self, batches: Batches, needed: list[int]) -> Iterator[pa.RecordBatch]:
-        if self.filter is None:
+        if self.keep is None:
             yield from batches
             return
         names = [self.shape.names[index] for index in needed]
@@ -92,7 +95,7 @@ class Selection:
             last += "_"
         for batch in batches:
             named = pa.Table.from_batches([batch]).rename_columns([*names, last])
-            for kept in named.filter(self.filter).to_batches():
+            for kept in self.keep(named).to_batches():
                 yield kept.rename_columns(batch.schema.names)
 
 
@@ -129,7 +132,12 @@ def selection(
             raise InvalidQueryError(f"{table} has no column {name!r}: {hint}")
     wanted = tuple(places.values()) if columns is None else tuple(places[name] for name in columns)
     used = frozenset[int]() if row_filter is None else _used(table, row_filter, arrow_schema(shape))
-    return Selection(table, shape, wanted, row_filter, used, strict)
+    keep = None if row_filter is None else partial(_filtered, row_filter=row_filter)
+    return Selection(table, shape, wanted, keep, used, strict)
+
+
+def _filtered(rows: pa.Table, row_filter: pc.Expression) -> pa.Table:
+    return rows.filter(row_filter)
 
 
 def _used(table: TableName, row_filter: pc.Expression, schema: pa.Schema) -> frozenset[int]:

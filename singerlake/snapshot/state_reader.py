@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,11 +41,19 @@ class StateReader:
         """How many files there are."""
         return len(self.own.parts) + (len(self.below.parts) if self.below is not None else 0)
 
-    def rows(self, columns: Sequence[str]) -> Batches:
+    @classmethod
+    def proven(cls, index: Index) -> StateReader:
+        """Make one for an index whose files were checked just now: see ``index.sound``."""
+        made = cls.of(index)
+        below = replace(made.below, proven=True) if made.below is not None else None
+        return cls(made.shape, replace(made.own, proven=True), below)
+
+    def rows(self, columns: Sequence[str], row_filter: pc.Expression | None = None) -> Batches:
         """Read the rows of the state, one file in memory at a time.
 
         Args:
             columns: Those wanted, by what they are called inside.
+            row_filter: Over the columns' own names: rows that it does not keep may be left out.
 
         Raises:
             IndexDamagedError: A file is not what was written.
@@ -53,23 +61,29 @@ class StateReader:
         """
         changed = self._changed()
         for number in range(self.parts):
-            yield from self._part(number, columns, changed)
+            yield from self._part(number, columns, changed, row_filter)
 
     def part(self, number: int, columns: Sequence[str]) -> Batches:
         """Read the rows that one of the files has of the state; arguments as for :meth:`rows`."""
         changed = self._changed() if number >= len(self.own.parts) else None
         yield from self._part(number, columns, changed)
 
-    def _part(self, number: int, columns: Sequence[str], changed: pa.Table | None) -> Batches:
+    def _part(
+        self,
+        number: int,
+        columns: Sequence[str],
+        changed: pa.Table | None,
+        row_filter: pc.Expression | None = None,
+    ) -> Batches:
         if self.below is None:
-            yield from self.own.select(self.own.parts[number], columns)
+            yield from self.own.select(self.own.parts[number], columns, row_filter)
         elif number < len(self.own.parts):
-            own = self.own.select(self.own.parts[number], [*columns, DELETED])
+            own = self.own.select(self.own.parts[number], [*columns, DELETED], row_filter)
             for batch in own:
                 yield batch.filter(pc.invert(batch[DELETED])).drop_columns([DELETED])
         else:
             part = self.below.parts[number - len(self.own.parts)]
-            below = self.below.select(part, self._keyed(columns))
+            below = self.below.select(part, self._keyed(columns), row_filter)
             for batch in self._unchanged(below, changed):
                 yield batch.select(list(columns))
 

@@ -8,6 +8,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,9 +22,10 @@ from singerlake.format import names
 from singerlake.rows.batches.row_columns import MISFITS, TYPES
 from singerlake.rows.batches.steps import BATCH_ROWS, Batches
 from singerlake.rows.blocks import block_tasks
-from singerlake.storage.base import Staged, Store
+from singerlake.storage.base import KeyMissingError, Staged, Store
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     from typing_extensions import Buffer
 
 WRITTEN = "path string, rows long, bytes long, hash string, misfits string"
@@ -169,26 +171,58 @@ class PartReader:
         parts: The files; a task reads the one of its number.
         names: What to call their columns.
         left_out: Those of ours that are not wanted; they are not read, and null.
+        proven: Whether files in a folder of this machine were checked against their hashes
+            just now. Of such files only what is wanted is read, and proved by its pages'
+            checksums.
     """
 
     store: Store
     parts: list[Part]
     names: list[str]
     left_out: frozenset[str] = frozenset()
+    proven: bool = False
 
     def __call__(self, numbers: Batches) -> Batches:
         """Read the files whose numbers come in."""
         for number in block_tasks.numbers(numbers):
             yield from self._rows(self.parts[number])
 
-    def select(self, part: Part, wanted: Sequence[str]) -> Batches:
+    def select(
+        self, part: Part, wanted: Sequence[str], row_filter: pc.Expression | None = None
+    ) -> Batches:
         """Read some columns of a file, by what they are called.
+
+        Args:
+            part: The file.
+            wanted: The columns.
+            row_filter: Over the table's columns by their own names. Row groups that have no such
+                row by their statistics are left out; other rows come all the same.
 
         Raises:
             IndexDamagedError: The file is not what was written.
             KeyMissingError: It is gone.
         """
+        with self._opened(part) as source:
+            file = pq.ParquetFile(source, page_checksum_verification=self.proven)
+            own = dict(zip(self.names, file.schema_arrow.names, strict=True))
+            groups = None if row_filter is None else self._groups(file, source, row_filter)
+            for batch in file.iter_batches(BATCH_ROWS, groups, [own[name] for name in wanted]):
+                # By name: for "a", "a.b" is read as well.
+                columns = [batch.column(own[name]) for name in wanted]
+                yield pa.RecordBatch.from_arrays(columns, names=list(wanted))
+
+    @contextmanager
+    def _opened(self, part: Part) -> Iterator[pa.NativeFile]:
         path = self.store.local_path(part.key)
+        if path is not None and self.proven:
+            try:
+                with pa.OSFile(str(path)) as source:
+                    yield source
+            except FileNotFoundError as error:
+                raise KeyMissingError(f"{part.key} is gone") from error
+            except (OSError, pa.ArrowInvalid) as error:
+                raise damaged(part) from error
+            return
         # Of what is got as a whole, a folder's store computes a tag first.
         data = (
             self.store.get(part.key).data
@@ -196,12 +230,21 @@ class PartReader:
             else self.store.get_range(part.key, 0, sys.maxsize)
         )
         check_part(data, part)
-        file = pq.ParquetFile(pa.BufferReader(data))
-        own = dict(zip(self.names, file.schema_arrow.names, strict=True))
-        for batch in file.iter_batches(BATCH_ROWS, columns=[own[name] for name in wanted]):
-            # By name: for "a", "a.b" is read as well.
-            columns = [batch.column(own[name]) for name in wanted]
-            yield pa.RecordBatch.from_arrays(columns, names=list(wanted))
+        yield pa.BufferReader(data)
+
+    def _groups(
+        self, file: pq.ParquetFile, source: pa.NativeFile, row_filter: pc.Expression
+    ) -> list[int]:
+        """The row groups that may have rows which a filter keeps.
+
+        Statistics know of no NaN, and doubles here have none: JSON has no way to write it.
+        """
+        from pyarrow.dataset import ParquetFileFormat
+
+        own = [n for n, name in enumerate(self.names) if name not in TYPES]
+        schema = pa.schema([file.schema_arrow.field(n) for n in own])
+        fragment = ParquetFileFormat().make_fragment(source)
+        return [group.id for group in fragment.subset(row_filter, schema=schema).row_groups]
 
     def _rows(self, part: Part) -> Batches:
         wanted = [name for name in self.names if name not in self.left_out]
@@ -224,7 +267,12 @@ def check_part(data: bytes, part: Part) -> None:
         IndexDamagedError: They are others.
     """
     if blake3(data).hexdigest() != part.hash:
-        raise IndexDamagedError(
-            f"{part.key} is not as it was written: an index is only a cache, delete the folder "
-            f"{part.key.rpartition('/')[0]}"
-        )
+        raise damaged(part)
+
+
+def damaged(part: Part) -> IndexDamagedError:
+    """Return the error of a file that is not what was written."""
+    return IndexDamagedError(
+        f"{part.key} is not as it was written: an index is only a cache, delete the folder "
+        f"{part.key.rpartition('/')[0]}"
+    )
