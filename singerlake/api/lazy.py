@@ -75,9 +75,10 @@ class _Scanner:
 def can_be_scanned(schema: pa.Schema) -> bool:
     """Tell whether DuckDB calls the columns by their own names.
 
-    It takes names that differ by case alone for the same, and gives the second another.
+    It gives another name to a column that has none, and to the second of two whose names differ
+    by case alone.
     """
-    return len({name.casefold() for name in schema.names}) == len(schema.names)
+    return all(schema.names) and len({name.casefold() for name in schema.names}) == len(schema)
 
 
 class PolarsScan:
@@ -160,8 +161,6 @@ class PolarsScan:
         count: int | None,
     ) -> Iterator[pl.DataFrame]:
         """Read the rows as everybody else does, and keep those that Polars wants."""
-        import polars as pl
-
         shape = shape_of(source.state)
         places = {name: place for place, name in enumerate(shape.names)}
         used = [] if predicate is None else predicate.meta.root_names()
@@ -176,9 +175,17 @@ class PolarsScan:
         if count is not None:
             found = replace(found, read=partial(_first, found.read, count))
         for batch in source.rows(found, selected):
-            frame = pl.from_arrow(batch)
-            assert isinstance(frame, pl.DataFrame)  # noqa: S101  # which a batch becomes
-            yield frame
+            yield frame_of(batch)
+
+
+def frame_of(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """Return rows as a frame of Polars, which would call a column without a name otherwise."""
+    import polars as pl
+
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101  # which a table becomes
+    frame.columns = rows.schema.names
+    return frame
 
 
 def _first(read: Read, count: int, columns: Sequence[str]) -> Batches:
@@ -193,10 +200,7 @@ def _first(read: Read, count: int, columns: Sequence[str]) -> Batches:
 
 def _kept(predicate: pl.Expr, used: Sequence[str], rows: pa.Table) -> pa.Table:
     """Keep the rows of a table for which an expression of Polars is true."""
-    import polars as pl
-
-    frame = pl.from_arrow(rows.select(used))
-    assert isinstance(frame, pl.DataFrame)  # noqa: S101  # which a table becomes
+    frame = frame_of(rows.select(used))
     number = "_" * (1 + max(map(len, used), default=0))
     kept = frame.with_row_index(number).filter(predicate).get_column(number)
     return rows.take(kept.to_arrow())

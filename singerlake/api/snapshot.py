@@ -164,15 +164,17 @@ class Snapshot:
         Raises:
             SingerlakeError: As :meth:`scanner`.
         """
+        from singerlake.rows.batches.row_columns import BLOCK
+
         source = self._source()
         try:
             index = source.index()
-            rows = index.marker.rows if index is not None else None
+            if index is not None and index.marker.rows is not None:
+                return index.marker.rows
+            # Without any column, Arrow would lose count of the rows.
+            return sum(batch.num_rows for batch in source.found().read([BLOCK]))
         finally:
             source.close()
-        if rows is None:
-            rows = sum(batch.num_rows for batch in self.scanner([]))
-        return rows
 
     def _source(self) -> Source:
         """Protect the rows from vacuums, until what is returned is closed."""
@@ -264,15 +266,12 @@ class Snapshot:
             SingerlakeError: From ``collect()``, as :meth:`to_arrow`.
         """
         extras.require("polars", "scan_polars()")
-        import polars as pl
         from polars.io.plugins import register_io_source
 
-        from singerlake.api.lazy import PolarsScan
+        from singerlake.api.lazy import PolarsScan, frame_of
 
-        empty = pl.from_arrow(self.schema.empty_table())
-        assert isinstance(empty, pl.DataFrame)  # noqa: S101  # which a table becomes
-        scan = PolarsScan(self._source, empty.schema)
-        return register_io_source(scan, schema=empty.schema, is_pure=True)
+        schema = frame_of(self.schema.empty_table()).schema
+        return register_io_source(PolarsScan(self._source, schema), schema=schema, is_pure=True)
 
     def to_duckdb(
         self,
@@ -296,8 +295,8 @@ class Snapshot:
             connection: The database; a new one in memory by default.
             columns: As for :meth:`scanner`.
             filter: As for :meth:`scanner`.
-            copy: Make a table with a copy of the rows instead, which stays in the database. So
-                it is in any case if names of columns differ by case alone.
+            copy: Make a table with a copy of the rows instead, which stays in the database.
+                Always done if a column has no name, or if names differ by case alone.
 
         Returns:
             The connection.
