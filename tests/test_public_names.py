@@ -73,6 +73,7 @@ STATE = {
     "files",
     "has_files",
     "indexed",
+    "scan_polars",
     "scanner",
     "schema",
     "to_arrow",

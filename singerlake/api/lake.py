@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from singerlake import extras, lake
 from singerlake.api.table import Table
 from singerlake.engine.choice import EngineChoice
-from singerlake.errors import UsageError
+from singerlake.errors import SingerlakeError, UsageError
 from singerlake.log import lake_log
+from singerlake.quantities import count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +37,20 @@ class LakeSnapshot:
         """The lake version: its number, label, fingerprint and what it says of its tables."""
 
     def __repr__(self) -> str:
-        return f"LakeSnapshot({self.version})"
+        version = self.version
+        label = "" if version.label is None else f" {version.label!r}"
+        return (
+            f"LakeSnapshot({version.number}{label}, {count(len(self), 'table')}, "
+            f"fingerprint {version.fingerprint})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the lake version and its tables in a notebook."""
+        return self.version._repr_html_()
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Complete ``lake.at(1)["`` by names of tables."""
+        return [str(name) for name in self.tables]
 
     def __len__(self) -> int:
         return len(self.tables)
@@ -66,6 +80,20 @@ class Lake(lake.Lake):
     """A lake in a store."""
 
     _engine: str | None = None
+
+    def _repr_html_(self) -> str:
+        """Show the lake's tables in a notebook, by their names."""
+        from singerlake.cards import card
+
+        try:
+            tables = [(name,) for name in self.tables()]
+        except SingerlakeError as error:
+            return card("Lake", {"at": self.store.uri, "error": error})
+        return card("Lake", {"at": self.store.uri, "tables": len(tables)}, ("table",), tables)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Complete ``lake["`` by names of tables."""
+        return [str(name) for name in self.tables()]
 
     def use_engine(self, name: str) -> None:
         """Set what operations run on if they name no engine; see :func:`singerlake.open`.

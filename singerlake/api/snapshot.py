@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Literal
 from singerlake import extras
 from singerlake.api.source import Source, index_of
 from singerlake.engine.choice import EngineChoice
-from singerlake.errors import UsageError
+from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format import content, times
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.log.table_state import TableState
+from singerlake.quantities import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +70,43 @@ class Snapshot:
         self._misfits = misfits
 
     def __repr__(self) -> str:
-        return f"Snapshot({self.table.name} at transaction {self.transaction})"
+        """Show what it is, without a look at the store."""
+        facts = [f"{self.table.name} at transaction {self.transaction}"]
+        if (version := self.version) is not None:
+            label = "" if version.label is None else f" {version.label!r}"
+            facts += [f"version {version.number}{label}", count(version.rows, "row")]
+            facts += [f"fingerprint {version.fingerprint}"] if version.fingerprint else []
+        try:
+            columns = ", ".join(f"{name}: {type_}" for name, type_ in self._snapshot.columns)
+        except SingerlakeError as error:  # whoever debugs is shown the rest
+            columns = str(error)
+        return f"Snapshot({', '.join(facts)}; {columns})"
+
+    def _repr_html_(self) -> str:
+        """Show what it is in a notebook. No row is read, only what the files' marker counts."""
+        from singerlake.cards import card
+
+        version = self.version
+        facts: dict[str, object] = {"transaction": str(self.transaction)}
+        if version is not None:
+            facts |= {"version": str(version.number), "label": version.label}
+            facts |= {"rows": version.rows, "fingerprint": version.fingerprint}
+        try:
+            if version is None:
+                facts["rows"] = self._counted()
+            columns = [(name, str(type_)) for name, type_ in self._snapshot.columns]
+        except SingerlakeError as error:
+            return card(f"Snapshot {self.table.name}", {**facts, "error": error})
+        return card(f"Snapshot {self.table.name}", facts, ("column", "type"), columns)
+
+    def _counted(self) -> int | None:
+        """The number of rows, where the materialized files have it."""
+        from singerlake.snapshot import index
+
+        if not self._snapshot.from_log:
+            return None
+        found = index.load(self.table, self._snapshot.earliest_equal())
+        return None if found is None else found.marker.rows
 
     @property
     def transaction(self) -> int:

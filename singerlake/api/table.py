@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from singerlake import lake
 from singerlake.api.snapshot import Misfits, Snapshot, named_state
 from singerlake.engine.choice import EngineChoice
-from singerlake.errors import UsageError
+from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.metadata import TransactionSummary
 
@@ -41,6 +41,25 @@ class Table(lake.Table):
 
     _engine: str | None = None
     """What operations run on if they name no engine: that of the lake that it was got from."""
+
+    def _repr_html_(self) -> str:
+        """Show the table in a notebook as its log has it; no row is read."""
+        from singerlake.cards import card
+
+        try:
+            head = self.snapshot()
+            key = {head.columns[index][0] for index in head.key}
+            facts = {
+                "last transaction": str(head.number),
+                "frozen versions": len(head.frozen),
+                "last version": _named(head.frozen[-1]) if head.frozen else None,
+            }
+            columns = [
+                (name, str(type_), "key" if name in key else "") for name, type_ in head.columns
+            ]
+        except SingerlakeError as error:
+            return card(f"Table {self.name}", {"error": error})
+        return card(f"Table {self.name}", facts, ("column", "type", ""), columns)
 
     def _choice(self, engine: str | None, spark: SparkSession | None) -> EngineChoice:
         """Return what an operation may run on; see :class:`EngineChoice`."""
@@ -564,3 +583,7 @@ class Table(lake.Table):
         file = None if projections is None else Path(projections)
         choice = self._choice(engine, spark)
         return tables.erase(within, asked, options, choice, words=not leave_words, projections=file)
+
+
+def _named(version: FrozenVersion) -> str:
+    return str(version.number) if version.label is None else f"{version.number} {version.label}"

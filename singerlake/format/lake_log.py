@@ -105,6 +105,20 @@ class LakeVersion(
     rewritten: list[LakeErasure] = []
     hash: str = ""
 
+    def _repr_html_(self) -> str:
+        """Show the lake version and its tables in a notebook."""
+        from singerlake.cards import card
+
+        facts = {
+            "label": self.label,
+            "comment": self.comment,
+            "moment": self.cut,
+            "fingerprint": self.fingerprint,
+        }
+        lines = [(t.name, str(t.version), t.rows, t.fingerprint) for t in self.tables]
+        head = ("table", "version", "rows", "fingerprint")
+        return card(f"Lake version {self.number}", facts, head, lines)
+
     @property
     def chain(self) -> str:
         """Its chain id: what the next entry must say that it follows."""

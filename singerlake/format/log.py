@@ -154,7 +154,12 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_un
 
 
 class FrozenVersion(
-    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    repr_omit_defaults=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
 ):
     """A table version: one number that means one transaction for ever.
 
@@ -191,6 +196,16 @@ class FrozenVersion(
     violations: list[str] = []
     deleted: Deleted | None = None
     erased: list[VersionErasure] = []
+
+    def _repr_html_(self) -> str:
+        """Show the version in a notebook."""
+        from singerlake.cards import card
+
+        shown = ("label", "rows", "fingerprint", "comment", "time", "by")
+        facts: dict[str, object] = {"transaction": str(self.transaction)}
+        facts |= {name: getattr(self, name) for name in shown}
+        facts["violations"] = ", ".join(self.violations)
+        return card(f"Version {self.number}", facts)
 
     @property
     def only_against_accident(self) -> bool:

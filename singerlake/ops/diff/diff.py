@@ -25,6 +25,7 @@ from singerlake.log.schema_difference import Comparison, plan
 from singerlake.ops.diff.both_rows import BothRows
 from singerlake.ops.diff.pairs import differing
 from singerlake.ops.diff.result import LocalResult, Result
+from singerlake.quantities import count
 from singerlake.rows.batches.steps import BATCH_ROWS, Batches, Pipeline
 from singerlake.rows.blocks.misfits import AS_TEXT, FAIL
 from singerlake.rows.columns.weights import ROW_BYTES, too_heavy
@@ -134,6 +135,29 @@ class Diff(Generic[R]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        """Show what is compared. Nothing is counted."""
+        before, after = self.compared.before, self.compared.after
+        name = self.compared.after.snapshot.table
+        columns = count(len(self.names), "column")
+        return f"Diff({name}: {before} → {after}, {self._matched()}, {columns})"
+
+    def _repr_html_(self) -> str:
+        """Show what is compared in a notebook. Nothing is counted."""
+        from singerlake.cards import card
+
+        facts = {
+            "before": str(self.compared.before),
+            "after": str(self.compared.after),
+            "rows": self._matched(),
+        }
+        changes = [(str(change),) for change in self.compared.schema]
+        name = self.compared.after.snapshot.table
+        return card(f"Diff of {name}", facts, ("change of the schema",) if changes else (), changes)
+
+    def _matched(self) -> str:
+        return f"matched by {', '.join(self.key)}" if self.key else "matched by their records"
 
     def close(self) -> None:
         """Give up what was kept: nothing more is read. May be called again."""
