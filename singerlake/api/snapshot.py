@@ -308,7 +308,7 @@ class Snapshot:
         from singerlake.api.lazy import PolarsScan, frame_of
 
         schema = frame_of(self.schema.empty_table()).schema
-        return register_io_source(PolarsScan(self._source, schema), schema=schema, is_pure=True)
+        return register_io_source(PolarsScan(self._source, schema), schema=schema)
 
     def to_duckdb(
         self,
