@@ -25,6 +25,7 @@ from singerlake.rows.state import parquet_parts
 from singerlake.rows.state.parquet_parts import PartReader, PartWriter
 from singerlake.rows.state.shape import shape_of
 from singerlake.snapshot import building, index
+from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 
 COLUMNS: dict[str, Any] = {
@@ -246,6 +247,29 @@ def test_filter_reads_only_row_groups_and_columns_that_it_needs(
     assert read.pop() == (1, ["id", "day", "_block"])
     assert len(state.to_arrow(filter=pc.field("id") > 1000)) == 0
     assert read.pop()[0] == 0
+
+
+class Remote(LocalStore):
+    """A store whose files no other library can open."""
+
+    def local_path(self, key: str) -> None:  # type: ignore[override]
+        return None
+
+
+def test_rows_of_a_remote_store_are_read_through_it(
+    lake: singerlake.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_parts, "ROW_GROUP", 7)
+    expected = filled(lake).to_arrow()
+    remote = singerlake.Lake(Remote(tmp_path / "lake"))["tap.s"].at(engine="local")
+    assert remote.indexed
+    assert remote.to_arrow() == expected
+    assert remote.to_arrow(["id"], pc.field("id") == 33)["id"].to_pylist() == [33]
+    frame = remote.scan_polars()
+    assert frame.collect().to_arrow().to_pylist() == expected.to_pylist()
+    assert frame.filter(pl.col("id") > 57).select("id").collect()["id"].to_list() == [58, 59]
+    connection = remote.to_duckdb("x")
+    assert connection.sql("select id from x where id = 33").fetchall() == [(33,)]
 
 
 def test_limits_of_polars_are_those_of_the_rows(
