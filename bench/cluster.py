@@ -35,7 +35,7 @@ from singerlake.log.checkpoint import write_checkpoint
 from singerlake.log.commit import appending
 from singerlake.log.folding import fold
 from singerlake.log.log import TableLog
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 WORKERS = 2
 GOAL = 0.8
@@ -366,7 +366,7 @@ def many_blocks(root: Path, count: int) -> None:
             yield written
 
     log = entries()
-    write_checkpoint(lake.store, fold(Snapshot(commits.NAME), itertools.islice(log, whole - 1)))
+    write_checkpoint(lake.store, fold(TableState(commits.NAME), itertools.islice(log, whole - 1)))
     with appending(TableLog(lake.store, commits.NAME)) as append:
         for written in log:
             assert append(written)

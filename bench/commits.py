@@ -31,8 +31,8 @@ from singerlake.log.checkpoint import write_checkpoint
 from singerlake.log.commit import appending
 from singerlake.log.folding import fold
 from singerlake.log.log import TableLog
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import StagedTable
+from singerlake.log.table_state import TableState
 
 COMMITS = 10_000
 PEER_COMMITS = 1_000
@@ -387,7 +387,7 @@ def many_small(root: Path, count: int) -> tuple[Path, tuple[int, int]]:
 
     tail = min(TAIL, count - 1)
     entries = chained()
-    snapshot = fold(Snapshot(NAME), itertools.islice(entries, count - tail))
+    snapshot = fold(TableState(NAME), itertools.islice(entries, count - tail))
     write_checkpoint(lake.store, snapshot)
     with appending(TableLog(lake.store, NAME)) as append:
         for written in entries:

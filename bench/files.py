@@ -39,12 +39,12 @@ from singerlake.files.folder_rows import FolderRows
 from singerlake.format.names import TableName
 from singerlake.storage.opening import open_store
 from singerlake.storage.options import StoreOptions
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 name, options = TableName("b", "files"), StoreOptions()
 if len(sys.argv) > 3:
     options = StoreOptions(endpoint_url=sys.argv[3])
 rows = FolderRows(
-    open_store(sys.argv[1], options), name, lambda: Snapshot(name), Folder.named(sys.argv[2]),
+    open_store(sys.argv[1], options), name, lambda: TableState(name), Folder.named(sys.argv[2]),
     dry_run=False,
 )
 for line in rows.lines():

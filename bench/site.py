@@ -20,7 +20,7 @@ from singerlake.format.types import RULES
 from singerlake.lake import Lake
 from singerlake.log.checkpoint import to_manifest
 from singerlake.log.folding import fold
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.site import build as site
 from singerlake.site.destination import open_destination
 from singerlake.version import FORMAT
@@ -164,7 +164,7 @@ def _table(name: TableName, draw: random.Random) -> tuple[list[Entry], bytes]:
         properties[column] = {**draw.choice(KINDS), "description": f"The {column} of the source"}
     schema = SchemaEntry({"type": "object", "properties": properties}, ["id"])
     hash_ = schema_hash(schema.schema, schema.key_properties)
-    snapshot, entries, previous = Snapshot(name), [], ""
+    snapshot, entries, previous = TableState(name), [], ""
     for number in range(1, TRANSACTIONS + 1):
         stamp = (NOW - timedelta(days=TRANSACTIONS - number)).strftime("%Y-%m-%dT%H:%M:%S.000000Z")
         more: dict[str, Any] = {}

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import os
 
     from singerlake.api import Lake, Table
-    from singerlake.state import State
+    from singerlake.api.snapshot import Snapshot
     from singerlake.storage.options import StoreOptions
 
 __all__ = [
@@ -72,7 +72,7 @@ __all__ = [
     "RejectedRowsError",
     "RuntimeMissingError",
     "SingerlakeError",
-    "State",
+    "Snapshot",
     "StoreError",
     "StoreOptions",
     "Table",
@@ -85,7 +85,7 @@ __all__ = [
 
 _LATE = {
     "Lake": "singerlake.api",
-    "State": "singerlake.state",
+    "Snapshot": "singerlake.api.snapshot",
     "Table": "singerlake.api",
     "StoreOptions": "singerlake.storage.options",
 }

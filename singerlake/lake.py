@@ -21,7 +21,7 @@ from singerlake.format.metadata import Catalogue, LakeFile
 from singerlake.format.names import TableName, TableRef
 from singerlake.log import lake_file, log
 from singerlake.log.blocks import read_block
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.nearest import bare, offer
 from singerlake.storage.base import KeyMissingError, Store
 from singerlake.storage.opening import default_uri, open_store
@@ -63,7 +63,7 @@ class Table:
         """
         return list(self.snapshot().frozen)
 
-    def snapshot(self, *, dropped: bool = False) -> Snapshot:
+    def snapshot(self, *, dropped: bool = False) -> TableState:
         """The table's head, as of now.
 
         Where the log and the manifest are both lost, the files are looked through instead.
@@ -89,7 +89,7 @@ class Table:
             snapshot.check_there()
         return snapshot
 
-    def snapshot_at(self, version: str | None) -> Snapshot:
+    def snapshot_at(self, version: str | None) -> TableState:
         """The table at a version's number or label, or at ``@17``; the head for None.
 
         Raises:
@@ -123,7 +123,7 @@ class Table:
 
         return ReaderLease(self.store, self.checkpoint())
 
-    def checkpoint(self) -> Snapshot:
+    def checkpoint(self) -> TableState:
         """The table as its manifest has it, which may be behind; the head where there is none.
 
         Enough to begin a lease with, or to be brought up to date: the log's end is then looked

@@ -24,7 +24,7 @@ from singerlake.format import times
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.lineage_events import NAMESPACE, PARENT, Columns, Events, Place, Seen
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.safe_text import redacted, remember_secrets
 
 if TYPE_CHECKING:
@@ -80,14 +80,14 @@ class Told:
             self._sender = _Sender()
             self._tell("START")
 
-    def read(self, snapshot: Snapshot, *, rows: int | None = None) -> None:
+    def read(self, snapshot: TableState, *, rows: int | None = None) -> None:
         """Take up a state that the run has read."""
         if self.active:
             self._read.append(Seen(snapshot, rows))
 
     def wrote(
         self,
-        snapshot: Snapshot | Callable[[], Snapshot],
+        snapshot: TableState | Callable[[], TableState],
         *,
         rows: int | None = None,
         size: int | None = None,
@@ -175,7 +175,7 @@ def told_job(uri: str, name: str, kind: str, *, active: bool = True) -> Iterator
     run.end()
 
 
-def same_columns(before: Snapshot) -> Columns:
+def same_columns(before: TableState) -> Columns:
     """Say that columns have the values of those of the same name in another state."""
     return {name: [(before.table, name)] for name, _ in before.columns}
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.format.types import descriptions_of
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.version import __version__
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ are no harm."""
 class Seen:
     """A table that a run read or wrote, as its log has it."""
 
-    snapshot: Snapshot
+    snapshot: TableState
     rows: int | None = None
     size: int | None = None
     version: FrozenVersion | None = None

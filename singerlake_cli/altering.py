@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -12,30 +12,17 @@ from msgspec import structs
 
 from singerlake.errors import UsageError
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
+from singerlake.ops.alter.alter import alter
 from singerlake.ops.change import plan as changing
 from singerlake.ops.change.plan import ChangeOptions
-from singerlake.overlay.alter import (
-    Altered,
-    AlterOptions,
-    AlterPlan,
-    OverlayChange,
-    alter,
-    looks_at_rows,
-)
+from singerlake.overlay.alter import Altered, AlterOptions, OverlayChange
 from singerlake_cli import changes, output
-from singerlake_cli.shared import (
-    Shared,
-    SparkStart,
-    begin_spark,
-    change_options,
-    spark_options,
-    start_spark,
-)
+from singerlake_cli.shared import Shared, change_options, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
-    from singerlake.format.log import FrozenVersion
+    from singerlake.engine.choice import EngineChoice
 
 TABLE = "singerlake.alter.table"
 """Where the group leaves the table's name for its subcommands."""
@@ -51,50 +38,23 @@ class Altering:
         table: The table.
         head: As it is.
         options: How it is altered.
-        cluster: Spark's master and settings.
-        version: The version of it that was frozen with it.
+        choice: What may read its rows, and write them.
     """
 
     shared: Shared
     table: Table
-    head: Snapshot
-    options: ChangeOptions
-    cluster: tuple[str | None, tuple[str, ...]]
-    version: FrozenVersion | None = None
+    head: TableState
+    options: AlterOptions
+    choice: EngineChoice
 
-    def spark(self) -> Any:
-        """Start Spark, or find the session that runs."""
-        return start_spark(*self.cluster)
-
-    def done(self, change: OverlayChange, *, allow_misfits: bool = False) -> Altered:
-        """Alter the table: on Spark, where only its rows can tell, or a version is asked for.
+    def done(self, change: OverlayChange) -> Altered:
+        """Alter the table.
 
         Args:
             change: What is to be said.
-            allow_misfits: Give a column its type even if values of it do not fit.
         """
-        wanted = AlterPlan(self.head, change(self.head))
-        if self.options.new_version:
-            if allow_misfits:
-                raise UsageError(
-                    "a version has no values that do not fit: --allow-misfits and --new-version do "
-                    "not go together"
-                )
-            return self._with_version(change, wanted)
-        options = AlterOptions(
-            self.options.comment,
-            self.options.metadata,
-            self.options.etag,
-            self.options.dry_run,
-            self.options.writing,
-        )
-        if not looks_at_rows(wanted, allow_misfits=allow_misfits):
-            return alter(self.table.store, self.head, change, options)
-        begin_spark(*self.cluster)
-        from singerlake.ops import alter as job
-
         with working(f"altering {self.table.name}"):
-            return job.alter(self.spark(), self.table, change, options, allow_misfits=allow_misfits)
+            return alter(self.table, change, self.options, self.choice, head=self.head)
 
     def show(self, change: OverlayChange) -> None:
         """Alter the table, and say so."""
@@ -105,45 +65,28 @@ class Altering:
                 "changes": list(done.changes),
                 "transaction": done.transaction,
                 "rows": done.rows,
-                **self.version_document(),
+                **version_document(done),
                 "dry_run": dry_run,
             },
-            lambda: self.say(_words(done, dry_run)),
+            lambda: self.say(_words(done, dry_run), done),
         )
 
-    def say(self, words: str) -> None:
+    def say(self, words: str, done: Altered) -> None:
         """Say what was done, and which version was frozen."""
         output.say(f"{self.table.name}: {words}")
-        changes.print_version(self.version)
+        changes.print_version(done.version)
 
-    def version_document(self) -> dict[str, Any]:
-        """Return the version that was frozen, as a part of a document."""
-        return {"version": None if self.version is None else structs.asdict(self.version)}
 
-    def _with_version(self, change: OverlayChange, wanted: AlterPlan) -> Altered:
-        """What is said and the version are one transaction, as of any change."""
-        if self.options.dry_run and not looks_at_rows(wanted):
-            return Altered(wanted.words)
-        from singerlake.engine.choice import SPARK, EngineChoice
-        from singerlake.ops.change.change import change as change_rows
-
-        asked = SPARK if any(self.cluster) else None
-        choice = EngineChoice.of(asked, start=SparkStart(*self.cluster))
-        with working(f"altering {self.table.name}"):
-            options = replace(self.options, said=change)
-            made = change_rows(self.table, [], options, choice)
-        self.version = made.version
-        rows = made.version.rows if made.whole and made.version is not None else None
-        return Altered(wanted.words, made.transaction, rows)
+def version_document(done: Altered) -> dict[str, Any]:
+    """Return the version that was frozen, as a part of a document."""
+    return {"version": None if done.version is None else structs.asdict(done.version)}
 
 
 def alters(command: Command) -> Command:
     """Add the options of all commands that alter a table, which comes in as ``altering``."""
 
     @functools.wraps(command)
-    def packed(
-        *args: Any, change: ChangeOptions, master: str | None, conf: tuple[str, ...], **kwargs: Any
-    ) -> Any:
+    def packed(*args: Any, change: ChangeOptions, choice: EngineChoice, **kwargs: Any) -> Any:
         ctx = click.get_current_context()
         shared = ctx.find_object(Shared)
         if shared is None:  # pragma: no cover  # the main command makes it
@@ -153,10 +96,18 @@ def alters(command: Command) -> Command:
             raise UsageError(f"{ref} is a past state: alter the table itself, {ref.table}")
         head = table.snapshot()
         changing.plan(head, change)
-        altering = Altering(shared, table, head, change, (master, conf))
+        options = AlterOptions(
+            comment=change.comment,
+            metadata=change.metadata,
+            etag=change.etag,
+            dry_run=change.dry_run,
+            new_version=change.new_version,
+            label=change.label,
+        )
+        altering = Altering(shared, table, head, options, choice)
         return command(*args, altering=altering, **kwargs)
 
-    return cast("Command", change_options(spark_options(packed)))
+    return cast("Command", change_options(engine_options(packed)))
 
 
 def _words(done: Altered, dry_run: bool) -> str:

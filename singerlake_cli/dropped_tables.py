@@ -8,7 +8,7 @@ from typing import Any
 from singerlake.errors import NotFoundError, SingerlakeError
 from singerlake.format.names import written
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.drop import DroppedTable, Holdings, describe
 from singerlake.storage.base import Store
 from singerlake_cli import output
@@ -45,7 +45,7 @@ def dropped_as_json(gone: DroppedTable) -> dict[str, Any]:
     }
 
 
-def show_dropped(shared: Shared, store: Store, head: Snapshot, labels: int) -> None:
+def show_dropped(shared: Shared, store: Store, head: TableState, labels: int) -> None:
     """Show a table that is not there: what is known of it.
 
     Args:

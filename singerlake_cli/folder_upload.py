@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from singerlake.files.folder import Folder, Seen
     from singerlake.files.folder_rows import FolderRows
     from singerlake.format.names import TableName
-    from singerlake.log.snapshot import Snapshot
+    from singerlake.log.table_state import TableState
     from singerlake.ops.upload.new_table import NewTable
     from singerlake.ops.upload.upload_folder import FolderUploaded
 
@@ -49,7 +49,7 @@ def folder_of(lake: Lake, files: Sequence[str]) -> Folder | None:
 
 
 def check(
-    target: Table | Snapshot,
+    target: Table | TableState,
     mode: str | None,
     said: Mapping[str, str | None],
     reading: FileOptions,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake_cli.shared import Shared
 
 
@@ -18,7 +18,7 @@ def note_new_lake(shared: Shared, lake: Lake) -> None:
         shared.output.note(f"there is no lake at {lake.store.uri} yet: it is made")
 
 
-def note_dropped(shared: Shared, before: Snapshot) -> None:
+def note_dropped(shared: Shared, before: TableState) -> None:
     """Say that a new table under this name ends the way back to the one that was dropped.
 
     Args:

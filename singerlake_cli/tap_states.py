@@ -10,12 +10,12 @@ import msgspec
 from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.log.acknowledged import acknowledged_by
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake_cli import output
 from singerlake_cli.shared import Shared
 
 
-def print_state(shared: Shared, table: Table, head: Snapshot, to: int, target: str) -> None:
+def print_state(shared: Shared, table: Table, head: TableState, to: int, target: str) -> None:
     """Print the STATE that went out with a transaction, on standard output alone.
 
     Args:

@@ -20,7 +20,7 @@ from singerlake.lake import Table
 from singerlake.log import log, notices
 from singerlake.log.deletion_schema import declaring
 from singerlake.log.notices import Key
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.lines.laid_lines import LaidLines
 
 _ROOT = ("type", "properties", "definitions", "$defs", "$schema", "$id")
@@ -39,7 +39,7 @@ class Erased:
     """
 
     def __init__(
-        self, table: Table, snapshot: Snapshot, laid: LaidLines | None, logger: logging.Logger
+        self, table: Table, snapshot: TableState, laid: LaidLines | None, logger: logging.Logger
     ) -> None:
         self._table = table
         self._snapshot = snapshot

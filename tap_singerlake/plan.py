@@ -12,7 +12,7 @@ from singerlake.format.laid import member_of
 from singerlake.format.log import Block
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.overlay import ColumnOverlay
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Plan:
         doubt: What whoever carries it out should say of the bookmark; empty if nothing.
     """
 
-    snapshot: Snapshot
+    snapshot: TableState
     start: int
     stale: bool = False
     known: bool = False
@@ -102,7 +102,7 @@ class Plan:
         return {"transaction": transaction.number, "commit": transaction.commit}
 
 
-def make_plan(head: Snapshot, version: str | None, bookmark: Mapping[str, Any]) -> Plan:
+def make_plan(head: TableState, version: str | None, bookmark: Mapping[str, Any]) -> Plan:
     """Decide where to begin.
 
     Whenever the bookmark cannot be trusted everything is read again: rows may come twice,
@@ -126,7 +126,7 @@ def make_plan(head: Snapshot, version: str | None, bookmark: Mapping[str, Any]) 
     return Plan(snapshot, start, stale, known=bool(bookmark), doubt=doubt)
 
 
-def columns_differ(head: Snapshot, number: int) -> bool:
+def columns_differ(head: TableState, number: int) -> bool:
     """Tell whether rows up to a transaction go out otherwise now than they did by then."""
     if number < head.first:
         return False  # of a table that was dropped since; what there is of it is cleared
@@ -142,7 +142,7 @@ def columns_differ(head: Snapshot, number: int) -> bool:
     return any(one.defaults[0][1] is not None for one in added)
 
 
-def _key_differs(head: Snapshot, number: int) -> bool:
+def _key_differs(head: TableState, number: int) -> bool:
     """Tell whether a target would take rows that are sent again for others than it has."""
     old, new = head.overlay_at(number), head.overlay
     keys = [member_of(new, name) for name in head.schema.key_properties]
@@ -150,7 +150,7 @@ def _key_differs(head: Snapshot, number: int) -> bool:
     return not keys or len({tuple(names) for names in said}) > 1
 
 
-def _start(head: Snapshot, bookmark: Mapping[str, Any]) -> tuple[int, bool, str]:
+def _start(head: TableState, bookmark: Mapping[str, Any]) -> tuple[int, bool, str]:
     """Return the last transaction that need not be read, and ``stale`` and ``doubt`` of a plan."""
     number = bookmark.get("transaction")
     if not bookmark or number == 0:

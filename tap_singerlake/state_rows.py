@@ -19,7 +19,7 @@ from singerlake.errors import DamagedError, DataError, NotFoundError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block, FrozenVersion
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.row_columns import BLOCK, DELETED, ORDINAL
 from singerlake.rows.blocks import positions
 from singerlake.rows.blocks.block_tasks import TASK_BYTES
@@ -122,7 +122,7 @@ class StateRows:
         return int(first), int(last)
 
 
-def rows_of(table: Table, snapshot: Snapshot, version: FrozenVersion) -> StateRows:
+def rows_of(table: Table, snapshot: TableState, version: FrozenVersion) -> StateRows:
     """Find the rows of a version by its index, or by its blocks where these are small.
 
     Args:

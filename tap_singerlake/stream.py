@@ -18,7 +18,7 @@ from singerlake.lake import Table
 from singerlake.log.lease import ReaderLease
 from singerlake.log.log import refresh
 from singerlake.log.outgoing import outgoing_overlay
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from tap_singerlake.batches import BatchOutput
 from tap_singerlake.emitters import Emitter, Lines, MappedEmitter, RawEmitter
 from tap_singerlake.output import EarlyEndError
@@ -59,7 +59,7 @@ class LakeStream(Stream):
         table: Table,
         version: str | None,
         schema: SchemaEntry,
-        snapshot: Snapshot | None = None,
+        snapshot: TableState | None = None,
         *,
         rows: bool = False,
         lake_file: LakeFile | None = None,
@@ -105,7 +105,7 @@ class LakeStream(Stream):
         head, self._snapshot = self._snapshot, None  # a second sync sees what came since
         with ExitStack() as leases:
 
-            def lease(start: Snapshot) -> Plan:
+            def lease(start: TableState) -> Plan:
                 held = leases.enter_context(ReaderLease(self._table.store, start))
                 return self._plan(held.snapshot)
 
@@ -155,10 +155,10 @@ class LakeStream(Stream):
         if self._run.lineage is not None:
             self._run.lineage.read(plan.snapshot, rows=self._run.records - before)
 
-    def _plan(self, head: Snapshot) -> Plan:
+    def _plan(self, head: TableState) -> Plan:
         return make_plan(head, self._version, self._bookmark())
 
-    def _is_behind(self, table: Snapshot) -> bool:
+    def _is_behind(self, table: TableState) -> bool:
         """Whether the table is known to have blocks behind the bookmark."""
         number = self._bookmark().get("transaction", 0)
         if not isinstance(number, int) or isinstance(number, bool):
@@ -250,7 +250,7 @@ class LakeStream(Stream):
         """Return a block's lines as people see the table."""
         return text if self._laid is None else self._laid.block(block, text)
 
-    def _schema_at(self, snapshot: Snapshot, transaction: TransactionSummary) -> SchemaEntry:
+    def _schema_at(self, snapshot: TableState, transaction: TransactionSummary) -> SchemaEntry:
         """Return the schema that goes out behind a transaction."""
         if self._laid is None:
             return snapshot.schema_of(transaction.schema_hash)
@@ -314,7 +314,7 @@ class LakeStream(Stream):
         raise NotImplementedError
 
 
-def _laid_lines(snapshot: Snapshot) -> LaidLines | None:
+def _laid_lines(snapshot: TableState) -> LaidLines | None:
     """Make what lays over the lines what people said of the table; None where that is nothing."""
     overlay = outgoing_overlay(snapshot)
     if overlay.only_texts:

@@ -18,8 +18,8 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.overlay import Overlay
 from singerlake.format.types import identity, key_positions
 from singerlake.log import blocked, erasures
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import StagedTable
+from singerlake.log.table_state import TableState
 from singerlake.rows.blocks.decoding import BlockSpec, message_type
 from singerlake.rows.state import keys
 from singerlake.rows.state.blocked_keys import BlockedRows
@@ -35,7 +35,7 @@ class _Timed(msgspec.Struct):
 _TIMED = msgspec.json.Decoder(_Timed)
 
 
-def leave_out(store: Store, table: Snapshot, staged: StagedTable) -> int:
+def leave_out(store: Store, table: TableState, staged: StagedTable) -> int:
     """Take the records with blocked keys out of what was staged.
 
     Args:
@@ -61,7 +61,7 @@ def leave_out(store: Store, table: Snapshot, staged: StagedTable) -> int:
     return count
 
 
-def _readers(store: Store, table: Snapshot, staged: StagedTable) -> dict[str, _Keys]:
+def _readers(store: Store, table: TableState, staged: StagedTable) -> dict[str, _Keys]:
     hashes = blocked.read(store, table)
     overlay = Overlay() if table.dropped_at else table.overlay
     readers = {}
@@ -75,7 +75,7 @@ class _Keys:
     """Reads the keys of blocks under one schema."""
 
     def __init__(
-        self, table: Snapshot, entry: SchemaEntry, overlay: Overlay, hashes: KeyHashes
+        self, table: TableState, entry: SchemaEntry, overlay: Overlay, hashes: KeyHashes
     ) -> None:
         columns = table_columns(entry, overlay)
         positions = key_positions(laid(entry, overlay), columns, table.table)

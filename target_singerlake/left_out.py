@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from singerlake.format.names import TableName
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import StagedTable
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 
@@ -24,7 +24,7 @@ class LeftOut:
         self._store = store
         self.counts: Counter[TableName] = Counter()
 
-    def __call__(self, table: Snapshot, staged: StagedTable) -> None:
+    def __call__(self, table: TableState, staged: StagedTable) -> None:
         """Take such records out of what was staged."""
         from target_singerlake.blocked import leave_out  # late: few tables have any, or need Arrow
 

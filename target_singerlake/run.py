@@ -23,8 +23,8 @@ from singerlake.format.types import Columns
 from singerlake.format.values import is_deletion
 from singerlake.lake import Lake
 from singerlake.log.commit import new_writer_id
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import FILE_BYTES, StagedTable
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import TableWriter, WriteOptions, update_lake
 from singerlake.rows.blocks import bounded_keys
 from target_singerlake.buffer import Compressor, Keys, StreamBuffer, pieces, some
@@ -143,7 +143,7 @@ class Run:
         self.committed: defaultdict[TableName, Committed] = defaultdict(Committed)
         self.put_aside: Counter[TableName] = Counter()
         self.left_out = LeftOut(lake.store)
-        self.snapshots: dict[TableName, Snapshot] = {}
+        self.snapshots: dict[TableName, TableState] = {}
 
     def set_schema(
         self,
@@ -333,7 +333,7 @@ class Run:
         if not streams:
             return
 
-        def one(stream: _Stream) -> Snapshot | None:
+        def one(stream: _Stream) -> TableState | None:
             self._check()
             snapshot = self._commit_stream(stream)
             self._done()
@@ -349,7 +349,7 @@ class Run:
         for future in futures:
             future.result()  # raises what went wrong
 
-    def _commit_stream(self, stream: _Stream) -> Snapshot | None:
+    def _commit_stream(self, stream: _Stream) -> TableState | None:
         staged = stream.staged
         assert staged is not None, "only streams with something staged"  # noqa: S101
         overlay = None if stream.ahead else self.overlays.of(stream.table.stream)

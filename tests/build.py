@@ -16,8 +16,8 @@ from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import StagedTable
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
 from singerlake.overlay.alter import AlterOptions, Retyped, alter, retyped
 from singerlake.overlay.overlay_changes import with_type
@@ -74,7 +74,7 @@ def commit_rows(
     messages: list[dict[str, Any] | str | tuple[dict[str, Any] | str, int] | int],
     block_rows: int = 1000,
     metadata: dict[str, Any] | None = None,
-) -> Snapshot:
+) -> TableState:
     """Commit one transaction.
 
     Args:
@@ -118,7 +118,7 @@ def commit_rows(
 
 def retype(
     store: Store,
-    snapshot: Snapshot,
+    snapshot: TableState,
     column: str,
     *,
     comment: str | None = None,
@@ -126,7 +126,7 @@ def retype(
 ) -> Retyped:
     """Make text of a column, as ``singerlake alter TABLE retype COLUMN text`` does."""
 
-    def to_text(present: Snapshot) -> Overlay:
+    def to_text(present: TableState) -> Overlay:
         return with_type(present, column, None)
 
     done = alter(store, snapshot, to_text, AlterOptions(comment=comment, dry_run=dry_run))

@@ -10,9 +10,13 @@ from pyspark.sql import SparkSession
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.local import LocalEngine
 from singerlake.format.log import FrozenVersion
-from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.lake import Lake, Table
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
+from singerlake.ops.alter.alter import alter
+from singerlake.ops.change.plan import ChangeOptions
+from singerlake.ops.create.create import Created
+from singerlake.ops.create.table import CreateOptions, create
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.ops.revert import RevertOptions, revert
 from singerlake.ops.rows import RowsOptions, RowVersion, row_history
@@ -22,6 +26,7 @@ from singerlake.ops.vacuum.plan import Vacuumed, VacuumOptions, VacuumPlan
 from singerlake.ops.vacuum.vacuum import vacuum
 from singerlake.ops.verify import verify as ops_verify
 from singerlake.ops.verify.problems import Report
+from singerlake.overlay.alter import Altered, AlterOptions, OverlayChange
 from singerlake.snapshot import building
 from singerlake.snapshot.index import Index
 
@@ -77,6 +82,32 @@ def row_history_on_spark(spark: SparkSession, table: Table, **key: str) -> list[
     return row_history(table, RowsOptions(key), on(spark))
 
 
+def alter_here(table: Table, change: OverlayChange, options: AlterOptions | None = None) -> Altered:
+    """Alter a table in this process."""
+    return alter(table, change, options, HERE)
+
+
+def alter_on_spark(
+    spark: SparkSession, table: Table, change: OverlayChange, options: AlterOptions | None = None
+) -> Altered:
+    """Alter a table on Spark."""
+    return alter(table, change, options, on(spark))
+
+
+def create_on_spark(
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    sql: str,
+    *,
+    keys: Sequence[str] = (),
+    options: ChangeOptions | None = None,
+) -> Created:
+    """Make a table of a query's rows."""
+    wanted = CreateOptions(sql, keys, None, options or ChangeOptions())
+    return create(lake, name, wanted, on(spark))
+
+
 def _options(to: int, options: WriteOptions | None = None, **more: Any) -> RevertOptions:
     return RevertOptions(to, writing=options or WriteOptions(), **more)
 
@@ -100,6 +131,6 @@ def on(spark: SparkSession) -> EngineChoice:
     return EngineChoice.of(spark=spark)
 
 
-def index_here(table: Table, snapshot: Snapshot) -> Index:
+def index_here(table: Table, snapshot: TableState) -> Index:
     """Make the index of a state in this process."""
     return building.ensure(LocalEngine(), table, snapshot, shown=True)

@@ -13,7 +13,7 @@ import singerlake
 from singerlake import errors
 from tests.build import commit_rows
 
-NAMES = {"FORMAT", "Lake", "State", "StoreOptions", "Table", "__version__", "open", "open_file"}
+NAMES = {"FORMAT", "Lake", "Snapshot", "StoreOptions", "Table", "__version__", "open", "open_file"}
 ERRORS = {
     "ConflictError",
     "DamagedError",
@@ -110,7 +110,7 @@ def test_what_a_lake_and_a_table_offer() -> None:
     for kind, expected in (
         (singerlake.Lake, LAKE),
         (singerlake.Table, TABLE),
-        (singerlake.State, STATE),
+        (singerlake.Snapshot, STATE),
     ):
         methods = {name for name in dir(kind) if not name.startswith("_")}
         assert expected <= methods

@@ -10,7 +10,7 @@ from singerlake.format import json_schema
 from singerlake.format.annotations import ColumnEntry
 from singerlake.format.log import SchemaEntry
 from singerlake.format.overlay_words import constraint_words
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 Path = tuple[str, ...]
 MAX_DEPTH = 8
@@ -45,7 +45,7 @@ def resolved(spec: Any, root: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def asked_of_rows(snapshot: Snapshot) -> dict[str, list[tuple[str, str]]]:
+def asked_of_rows(snapshot: TableState) -> dict[str, list[tuple[str, str]]]:
     """What people ask of rows that no schema says: names and words, by column."""
     found: dict[str, list[tuple[str, str]]] = {}
     for name, one in snapshot.overlay.constraints.items():

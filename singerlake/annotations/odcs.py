@@ -12,7 +12,7 @@ from singerlake.format.metadata import LakeFile
 from singerlake.format.overlay import Constraint
 from singerlake.format.overlay_words import constraint_words
 from singerlake.format.types import Kind, Type
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.opening import is_remote
 
 API_VERSION = "v3.1.0"
@@ -39,7 +39,7 @@ _SERVERS = {"s3": "s3", "az": "azure", "gs": "custom"}
 """The contract's words for stores; it has none for Google Cloud Storage."""
 
 
-def contract(uri: str, file: LakeFile, tap: str, snapshots: Sequence[Snapshot]) -> dict[str, Any]:
+def contract(uri: str, file: LakeFile, tap: str, snapshots: Sequence[TableState]) -> dict[str, Any]:
     """The data contract of a tap: its tables, and their annotations.
 
     Args:
@@ -102,7 +102,7 @@ def _promise(entry: TapEntry | TableEntry, stream: str | None) -> dict[str, Any]
     return promise
 
 
-def _table(snapshot: Snapshot, entry: TableEntry) -> dict[str, Any]:
+def _table(snapshot: TableState, entry: TableEntry) -> dict[str, Any]:
     schema = columns.schema_of(snapshot)
     table: dict[str, Any] = {
         "name": snapshot.table.stream,

@@ -14,8 +14,8 @@ from singerlake.format import file_paths, times
 from singerlake.format.log import Operation
 from singerlake.format.names import TableName
 from singerlake.log.file_lists import lists_of
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import publish_file
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 from singerlake.storage.unfinished import RESUMED_BYTES
 
@@ -84,7 +84,7 @@ class Contents:
         self,
         store: Store,
         table: TableName,
-        begin: Callable[[], Snapshot],
+        begin: Callable[[], TableState],
         check: Callable[[], None] = lambda: None,
         *,
         together: bool = False,

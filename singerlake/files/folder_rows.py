@@ -21,7 +21,7 @@ from singerlake.files.folder import Folder, FolderFile
 from singerlake.format import content, file_paths, times
 from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 KEY = "path"
@@ -46,7 +46,7 @@ _AHEAD = 4 * SIDE_BY_SIDE
 _LIKE_A_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-def check_fits(present: Snapshot) -> None:
+def check_fits(present: TableState) -> None:
     """Make sure that a table can have the rows of a folder's files.
 
     Raises:
@@ -87,7 +87,7 @@ class FolderRows:
         self,
         store: Store,
         table: TableName,
-        begin: Callable[[], Snapshot],
+        begin: Callable[[], TableState],
         folder: Folder,
         *,
         dry_run: bool,

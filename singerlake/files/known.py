@@ -12,7 +12,7 @@ from singerlake.format import file_paths
 from singerlake.format.log import FileList
 from singerlake.format.names import TableName
 from singerlake.log import file_lists
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 _DIGEST_BYTES = 32
@@ -35,7 +35,7 @@ class KnownFiles:
         )
         self._db.execute("CREATE TABLE there (path TEXT PRIMARY KEY, size INTEGER)")
 
-    def load(self, store: Store, snapshot: Snapshot) -> None:
+    def load(self, store: Store, snapshot: TableState) -> None:
         """Take in all files that a table's rows name.
 
         Raises:
@@ -112,7 +112,7 @@ class KnownFiles:
 
 
 @contextmanager
-def finding(store: Store, snapshot: Snapshot) -> Iterator[Callable[[str], str | None]]:
+def finding(store: Store, snapshot: TableState) -> Iterator[Callable[[str], str | None]]:
     """Find the paths of files by their hashes; the table's lists are read with the first.
 
     Args:

@@ -18,7 +18,7 @@ from singerlake.files.sources import MissingFileError, Sources, is_inline, shown
 from singerlake.format import file_paths
 from singerlake.format.content import Place, spelled
 from singerlake.format.names import TableName
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.lines.members import patched
 from singerlake.storage.base import Store
 
@@ -52,7 +52,7 @@ class FileStorer:
         self,
         store: Store,
         table: TableName,
-        begin: Callable[[], Snapshot],
+        begin: Callable[[], TableState],
         sources: Sources,
         missing: str = "fail",
         check: Callable[[], None] = lambda: None,

@@ -114,6 +114,11 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def absolutely_below(name: str, bound: int) -> str:
+    """Return the condition that a column's numbers are nearer to 0 than a bound."""
+    return f"abs({quote(name)}) < {bound}"
+
+
 def renamed(sql: str, names: Mapping[str, str]) -> str:
     """Call columns of a constraint's condition otherwise, of which each is in backticks.
 

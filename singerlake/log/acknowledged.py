@@ -8,7 +8,7 @@ from singerlake.errors import NotFoundError
 from singerlake.format import tap_state
 from singerlake.format.log import Entry, Operation
 from singerlake.log.log import read_entries
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 _TELLING = frozenset({Operation.SYNC, Operation.REVERT})
@@ -33,7 +33,7 @@ class Acknowledged:
 
 
 def acknowledged_by(
-    store: Store, head: Snapshot, number: int, *, looks: int | None = None
+    store: Store, head: TableState, number: int, *, looks: int | None = None
 ) -> Acknowledged:
     """Find the STATE with which a tap sends again just what came after a transaction.
 
@@ -77,7 +77,7 @@ def acknowledged_by(
     )
 
 
-def is_state_kept(store: Store, head: Snapshot, number: int) -> bool:
+def is_state_kept(store: Store, head: TableState, number: int) -> bool:
     """Tell whether the log keeps the STATE that belongs to a transaction, as far as one look tells.
 
     A table that an earlier release wrote may have a long log without any.

@@ -21,7 +21,7 @@ from singerlake.format.version_notes import BlockedKeys
 from singerlake.log import erasures
 from singerlake.log.commit import commit, draft_entry
 from singerlake.log.log import refresh
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
 
 
@@ -30,7 +30,7 @@ def key_of(table: TableName, said: BlockedKeys) -> str:
     return f"{table.folder}{erased_keys.blocked(said.id)}"
 
 
-def read(store: Store, snapshot: Snapshot) -> KeyHashes:
+def read(store: Store, snapshot: TableState) -> KeyHashes:
     """Read which keys of a table are blocked.
 
     Raises:
@@ -74,7 +74,9 @@ def write(store: Store, table: TableName, hashes: KeyHashes, columns: Sequence[s
     return said
 
 
-def commit_blocked(store: Store, planned: Snapshot, said: BlockedKeys, writer_id: str) -> Snapshot:
+def commit_blocked(
+    store: Store, planned: TableState, said: BlockedKeys, writer_id: str
+) -> TableState:
     """Have other keys blocked from now on; to be done under the vacuum's lock.
 
     Raises:
@@ -82,7 +84,7 @@ def commit_blocked(store: Store, planned: Snapshot, said: BlockedKeys, writer_id
         StoreError: The store refused.
     """
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         if present.blocked != planned.blocked:
             raise erasures.changed(present.table)
         return draft_entry(present.table, Operation.BLOCK_KEYS, writer=writer_id, blocked=said)
@@ -90,7 +92,7 @@ def commit_blocked(store: Store, planned: Snapshot, said: BlockedKeys, writer_id
     return commit(store, planned, draft)
 
 
-def copy(source: Store, destination: Store, head: Snapshot) -> None:
+def copy(source: Store, destination: Store, head: TableState) -> None:
     """Copy the list that a table names to another lake, before that names it.
 
     Raises:

@@ -20,7 +20,7 @@ from singerlake.format.packed import Noted, PackedTransactions
 from singerlake.format.sealed import PLAIN
 from singerlake.log import head_file, lifetimes, unread, versions
 from singerlake.log.folding import Folding
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import KeyExistsError, KeyMissingError, OversizedError, Store
 
 MAX_TAIL = 256
@@ -28,7 +28,7 @@ READABLE_BLOCKS = 1000
 """Up to so many blocks the manifest is indented, for people."""
 
 
-def to_manifest(snapshot: Snapshot) -> Manifest:
+def to_manifest(snapshot: TableState) -> Manifest:
     """The checkpoint that a snapshot folds into."""
     return Manifest(
         format=snapshot.format,
@@ -57,7 +57,7 @@ def to_manifest(snapshot: Snapshot) -> Manifest:
 
 
 def differing(
-    ours: Snapshot, theirs: Snapshot
+    ours: TableState, theirs: TableState
 ) -> Iterator[tuple[str, Sequence[object], Sequence[object]]]:
     """In what two foldings of one log differ, as far as a manifest holds it.
 
@@ -88,7 +88,7 @@ def differing(
             yield what, mine, other
 
 
-def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
+def from_manifest(table: TableName, manifest: Manifest) -> TableState:
     """The snapshot that a checkpoint holds.
 
     Raises:
@@ -97,7 +97,7 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
     blocks = metadata.ungroup(manifest.files, manifest.file_lists)
     noted = _noted(manifest.transactions)
     restorable = manifest.restorable
-    snapshot = Snapshot(
+    snapshot = TableState(
         table=table,
         transactions=manifest.transactions,
         schemas=manifest.schemas,
@@ -138,7 +138,7 @@ def from_manifest(table: TableName, manifest: Manifest) -> Snapshot:
     return folding.snapshot()
 
 
-def _check_paths(snapshot: Snapshot, manifest: Manifest) -> None:
+def _check_paths(snapshot: TableState, manifest: Manifest) -> None:
     """Make sure that a manifest names nothing outside of its table's folder."""
     table = snapshot.table
     present = [path for path, _ in groupby(map(attrgetter("file"), snapshot.blocks))]
@@ -169,7 +169,7 @@ def _erased_at(manifest: Manifest) -> int:
     return next(erases, 0)
 
 
-def _has_its_blocks(snapshot: Snapshot) -> bool:
+def _has_its_blocks(snapshot: TableState) -> bool:
     """Whether a manifest names the blocks that its transactions tell of, and no others.
 
     Without dropped history there is every block from the first to the last. Counted by what is
@@ -192,7 +192,7 @@ def _has_its_blocks(snapshot: Snapshot) -> bool:
     )
 
 
-def checkpoint_due(snapshot: Snapshot) -> bool:
+def checkpoint_due(snapshot: TableState) -> bool:
     """Whether the manifest should be written again.
 
     After every commit while it is short, then after each 1 % of it in transactions and blocks, so
@@ -204,18 +204,18 @@ def checkpoint_due(snapshot: Snapshot) -> bool:
     return behind >= MAX_TAIL or _ever(snapshot) >= snapshot.checkpoint_due
 
 
-def _ever(snapshot: Snapshot) -> int:
+def _ever(snapshot: TableState) -> int:
     """How many transactions and blocks there ever were, which only rises."""
     return snapshot.number + snapshot.last_block
 
 
-def _due_after(written: Snapshot) -> int:
+def _due_after(written: TableState) -> int:
     """How many of these there must have been for a manifest to be due behind one."""
     holds = written.number + len(written.blocks) + len(written.restorable or ())
     return _ever(written) + max(1, holds // 100)
 
 
-def write_checkpoint(store: Store, snapshot: Snapshot, *, durable: bool = False) -> Snapshot:
+def write_checkpoint(store: Store, snapshot: TableState, *, durable: bool = False) -> TableState:
     """Write the manifest, unless somebody has written a later one meanwhile; then the head file.
 
     What is there is read only where it is not what the snapshot was folded from. It need not be

@@ -18,7 +18,7 @@ from singerlake.log.appending import Begun, appending
 from singerlake.log.folding import fold
 from singerlake.log.locks.lock import Waiting, new_writer_id
 from singerlake.log.log import TableLog, check_end_known, read_entry, refresh
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 from singerlake.version import FORMAT, __version__
 
@@ -39,7 +39,7 @@ __all__ = [
 OWN_METADATA = ("by", "comment")
 """Members of an entry's metadata that say who made it and why."""
 SOFTWARE = f"singerlake {__version__}"
-Draft = Callable[[Snapshot], Entry]
+Draft = Callable[[TableState], Entry]
 """Drafts the entry that is to follow a snapshot, with :func:`draft_entry`; the commit stamps it. It
 is called again whenever another transaction got in first, and raises ``ConflictError`` where what
 the operation relied on no longer holds: by the rules of ``conflicts.py``."""
@@ -79,7 +79,7 @@ def stamped(draft: Entry, number: int, commit_id: str, **changes: Any) -> Entry:
     return msgspec.structs.replace(draft, number=number, commit=commit_id, time=time, **changes)
 
 
-def preview(snapshot: Snapshot, draft: Entry) -> Snapshot:
+def preview(snapshot: TableState, draft: Entry) -> TableState:
     """Fold a draft into a snapshot: the table as it would be."""
     return fold(snapshot, [stamped(draft, snapshot.number + 1, "")])
 
@@ -113,13 +113,13 @@ def _hold_on() -> None:
 
 def commit(
     store: Store,
-    snapshot: Snapshot,
+    snapshot: TableState,
     draft: Draft,
     *,
     waiting: Waiting | None = None,
     check: Callable[[], None] = _hold_on,
     files: Container[str] = (),
-) -> Snapshot:
+) -> TableState:
     """Append one transaction to a table's log.
 
     Where the next number is taken, what the others committed is folded in and the entry is
@@ -167,7 +167,7 @@ def commit(
     raise ConflictError(f"{snapshot.table} changes faster than this commit can follow: try again")
 
 
-def _chain(store: Store, snapshot: Snapshot) -> str:
+def _chain(store: Store, snapshot: TableState) -> str:
     """The chain id that the next entry must follow; of a manifest of format 1, the log tells."""
     if snapshot.chain or not snapshot.number:
         return snapshot.chain

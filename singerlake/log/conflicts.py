@@ -43,7 +43,7 @@ from singerlake.format.metadata import TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.log import erasures, versions
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 MOVES_BLOCKS = frozenset({Operation.COMBINE, Operation.DROP_HISTORY, Operation.ERASE})
 """After these blocks lie elsewhere, or are no more."""
@@ -64,7 +64,7 @@ CHANGES_NO_ROW = frozenset(
 """After these the present state has the same rows. An operation of a later release is not here."""
 
 
-def check_no_pending_delete(present: Snapshot, entry: Entry) -> None:
+def check_no_pending_delete(present: TableState, entry: Entry) -> None:
     """Refuse to name a file that a vacuum is about to delete.
 
     A file that nobody has named yet, a vacuum may have taken for a dead writer's leftover. It
@@ -95,7 +95,7 @@ _NEEDS_NO_TABLE = frozenset(
 )
 
 
-def check_same_table(present: Snapshot, planned: Snapshot, entry: Entry) -> None:
+def check_same_table(present: TableState, planned: TableState, entry: Entry) -> None:
     """Refuse to do something to a table that was dropped since, be there another or not.
 
     Args:
@@ -112,7 +112,7 @@ def check_same_table(present: Snapshot, planned: Snapshot, entry: Entry) -> None
         check_not_dropped(present, planned)
 
 
-def check_not_dropped(present: Snapshot, planned: Snapshot) -> None:
+def check_not_dropped(present: TableState, planned: TableState) -> None:
     """Refuse to go on with a table that was dropped since, be there another or not.
 
     Args:
@@ -136,7 +136,7 @@ def check_not_dropped(present: Snapshot, planned: Snapshot) -> None:
         )
 
 
-def check_restorable(present: Snapshot) -> None:
+def check_restorable(present: TableState) -> None:
     """Refuse to bring back a table that is there, or whose data is gone.
 
     Raises:
@@ -153,7 +153,7 @@ def check_restorable(present: Snapshot) -> None:
         )
 
 
-def check_no_versions(present: Snapshot) -> None:
+def check_no_versions(present: TableState) -> None:
     """Refuse to drop a table of which somebody has just frozen a version.
 
     Raises:
@@ -174,7 +174,7 @@ def made_meanwhile(table: TableName) -> ConflictError:
     )
 
 
-def check_empty(present: Snapshot) -> None:
+def check_empty(present: TableState) -> None:
     """Refuse to make a table that is there.
 
     Raises:
@@ -184,7 +184,7 @@ def check_empty(present: Snapshot) -> None:
         raise made_meanwhile(present.table)
 
 
-def check_rows_unchanged(present: Snapshot, planned: int) -> None:
+def check_rows_unchanged(present: TableState, planned: int) -> None:
     """Refuse to revert or to alter a table whose rows are no longer those which the plan read.
 
     Args:
@@ -202,7 +202,7 @@ def check_rows_unchanged(present: Snapshot, planned: int) -> None:
             )
 
 
-def check_etag(present: Snapshot, etag: int | None) -> None:
+def check_etag(present: TableState, etag: int | None) -> None:
     """Refuse to change a table that is no longer at the transaction it was asked to be at.
 
     Raises:
@@ -220,7 +220,7 @@ def check_etag(present: Snapshot, etag: int | None) -> None:
         )
 
 
-def check_columns_unchanged(present: Snapshot, planned: Snapshot) -> None:
+def check_columns_unchanged(present: TableState, planned: TableState) -> None:
     """Refuse to change rows whose columns are others than when the plan was made.
 
     Args:
@@ -237,7 +237,7 @@ def check_columns_unchanged(present: Snapshot, planned: Snapshot) -> None:
         )
 
 
-def rows_changed_since(present: Snapshot, planned: int) -> bool:
+def rows_changed_since(present: TableState, planned: int) -> bool:
     """Tell whether rows were committed since a plan was made.
 
     Args:
@@ -254,7 +254,7 @@ def changes_rows(transaction: TransactionSummary) -> bool:
     return transaction.operation not in CHANGES_NO_ROW
 
 
-def check_checked_by(present: Snapshot, overlay: Overlay) -> None:
+def check_checked_by(present: TableState, overlay: Overlay) -> None:
     """Refuse rows that were checked by other words than those now said of the table.
 
     Args:
@@ -275,7 +275,7 @@ def check_checked_by(present: Snapshot, overlay: Overlay) -> None:
     )
 
 
-def check_key_unchanged(present: Snapshot, planned: Snapshot) -> None:
+def check_key_unchanged(present: TableState, planned: TableState) -> None:
     """Refuse to go by a key that the table no longer has.
 
     Args:
@@ -292,7 +292,7 @@ def check_key_unchanged(present: Snapshot, planned: Snapshot) -> None:
     raise ConflictError(f"{present.table} was altered meanwhile: nothing was changed; run it again")
 
 
-def check_blocks_unmoved(present: Snapshot, planned: int) -> None:
+def check_blocks_unmoved(present: TableState, planned: int) -> None:
     """Refuse to move blocks that another vacuum has moved, or that went or came as a whole.
 
     Args:
@@ -311,7 +311,7 @@ def check_blocks_unmoved(present: Snapshot, planned: int) -> None:
             )
 
 
-def check_versions_kept(present: Snapshot, protected: AbstractSet[int], floor: int) -> None:
+def check_versions_kept(present: TableState, protected: AbstractSet[int], floor: int) -> None:
     """Refuse to drop history that a version frozen meanwhile needs.
 
     Args:
@@ -332,7 +332,7 @@ def check_versions_kept(present: Snapshot, protected: AbstractSet[int], floor: i
             )
 
 
-def taken_label(present: Snapshot, label: str | None) -> str:
+def taken_label(present: TableState, label: str | None) -> str:
     """Say which version has a label already; empty where it is free."""
     for version in present.frozen:
         if label is not None and version.label == label:
@@ -343,7 +343,7 @@ def taken_label(present: Snapshot, label: str | None) -> str:
     return ""
 
 
-def check_version_there(present: Snapshot, number: int) -> None:
+def check_version_there(present: TableState, number: int) -> None:
     """Refuse to delete a version that is no more.
 
     Raises:
@@ -356,7 +356,7 @@ def check_version_there(present: Snapshot, number: int) -> None:
         )
 
 
-def check_label_free(present: Snapshot, label: str | None) -> None:
+def check_label_free(present: TableState, label: str | None) -> None:
     """Refuse to give a label a second time.
 
     Raises:
@@ -366,7 +366,7 @@ def check_label_free(present: Snapshot, label: str | None) -> None:
         raise ConflictError(taken)
 
 
-def check_readable(present: Snapshot, transaction: int) -> None:
+def check_readable(present: TableState, transaction: int) -> None:
     """Refuse to freeze a state that a vacuum has given up while it was read.
 
     Raises:

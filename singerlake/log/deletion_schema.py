@@ -14,7 +14,7 @@ from typing import Any
 from singerlake.format.json_schema import Spec, look_up, resolved
 from singerlake.format.log import SchemaEntry
 from singerlake.format.schema_hash import schema_hash
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 MARK = "_sdc_deleted_at"
 _TYPE = {"type": ["null", "string"], "format": "date-time"}
@@ -34,7 +34,7 @@ def declaring(entry: SchemaEntry) -> SchemaEntry:
     return entry if changed == schema else SchemaEntry(changed, entry.key_properties)
 
 
-def deletion_schemas(snapshot: Snapshot, hashes: Iterable[str]) -> dict[str, SchemaEntry]:
+def deletion_schemas(snapshot: TableState, hashes: Iterable[str]) -> dict[str, SchemaEntry]:
     """For each schema that rows may be deleted under, the one that declares the mark.
 
     Args:

@@ -18,7 +18,7 @@ from singerlake.format.overlay import Overlay
 from singerlake.format.version_notes import VersionErasure
 
 if TYPE_CHECKING:
-    from singerlake.log.snapshot import Snapshot
+    from singerlake.log.table_state import TableState
 
 _READS_NO_ROW = frozenset(
     {
@@ -37,7 +37,7 @@ _READS_NO_ROW = frozenset(
 """These bring back no row that was erased, and say nothing of a state's rows."""
 
 
-def check_nothing_erased(present: Snapshot, planned: Snapshot, entry: Entry) -> None:
+def check_nothing_erased(present: TableState, planned: TableState, entry: Entry) -> None:
     """Refuse what was worked out from rows of which some have been erased since.
 
     It would bring them back, or freeze a version that counts them.
@@ -57,7 +57,7 @@ def check_nothing_erased(present: Snapshot, planned: Snapshot, entry: Entry) -> 
         )
 
 
-def check_still_dropped(present: Snapshot, planned: Snapshot) -> None:
+def check_still_dropped(present: TableState, planned: TableState) -> None:
     """Refuse to erase what a dropped table has once it is there again, or nobody can bring it back.
 
     Raises:
@@ -70,7 +70,7 @@ def check_still_dropped(present: Snapshot, planned: Snapshot) -> None:
         )
 
 
-def check_blocked(present: Snapshot, planned: Snapshot, entry: Entry) -> None:
+def check_blocked(present: TableState, planned: TableState, entry: Entry) -> None:
     """Refuse rows that were held against other blocked keys, and a key that cannot be held so.
 
     Args:
@@ -98,7 +98,7 @@ def check_blocked(present: Snapshot, planned: Snapshot, entry: Entry) -> None:
     check_key(present, schema, overlay if entry.overlay is None else entry.overlay)
 
 
-def check_key(table: Snapshot, entry: SchemaEntry, overlay: Overlay) -> None:
+def check_key(table: TableState, entry: SchemaEntry, overlay: Overlay) -> None:
     """Refuse a key by which blocked rows cannot be told: only hashes of theirs are known.
 
     Raises:

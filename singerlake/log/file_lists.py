@@ -16,7 +16,7 @@ from singerlake.errors import ConflictError, DamagedError, DataError, InputError
 from singerlake.format import content
 from singerlake.format.log import Block, Entry, FileList, Operation
 from singerlake.format.names import TableName
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import READERS, KeyExistsError, KeyMissingError, Store
 from singerlake.storage.side_by_side import threads
 
@@ -72,7 +72,7 @@ def lists_of(blocks: Iterable[Block]) -> list[FileList]:
     return [block.files for block in blocks if block.files is not None]
 
 
-def check_kept(store: Store, present: Snapshot, entry: Entry) -> None:
+def check_kept(store: Store, present: TableState, entry: Entry) -> None:
     """Refuse to name a file that a vacuum is about to delete.
 
     Args:
@@ -120,7 +120,7 @@ _GIVEN_BY_PEOPLE = frozenset({Operation.CHANGE, Operation.CREATE})
 """Operations whose rows may name files that were never stored."""
 
 
-def check_there(store: Store, present: Snapshot, entry: Entry, stored: Container[str]) -> None:
+def check_there(store: Store, present: TableState, entry: Entry, stored: Container[str]) -> None:
     """Refuse rows that people gave and that name files which the table has not, or not so large.
 
     That a file lies there is not enough: a vacuum may have announced it, and be held up since.

@@ -19,14 +19,14 @@ from singerlake.format.names import TableName
 from singerlake.format.packed import PackedSequence
 from singerlake.format.version_notes import Deleted
 from singerlake.log import chain, erasures, lifetimes, unread
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.versions import by_number
 
 ERASES_DROPPED = (Operation.ERASE_START, Operation.ERASE)
 """What names files of a table that was dropped, and lets it come back all the same."""
 
 
-def fold(snapshot: Snapshot, entries: Iterable[Entry]) -> Snapshot:
+def fold(snapshot: TableState, entries: Iterable[Entry]) -> TableState:
     """Return the snapshot after some more transactions; itself where there are none.
 
     Raises:
@@ -45,7 +45,7 @@ def fold(snapshot: Snapshot, entries: Iterable[Entry]) -> Snapshot:
     return snapshot
 
 
-def restored(snapshot: Snapshot) -> Snapshot:
+def restored(snapshot: TableState) -> TableState:
     """Return a table that was dropped as an undrop would bring it back; another as it is.
 
     It is of the same transaction, for what looks at rows that nobody can read meanwhile.
@@ -74,7 +74,7 @@ class Folding:
         start: The snapshot to go on from; it stays as it is.
     """
 
-    def __init__(self, start: Snapshot) -> None:
+    def __init__(self, start: TableState) -> None:
         self._start = start
         self._table = start.table
         self._transactions = (
@@ -100,7 +100,7 @@ class Folding:
         self._erased_at = start.erased_at
         self._blocked = start.blocked
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> TableState:
         """Return what was folded, as a snapshot; nothing more can be added then."""
         return replace(
             self._start,

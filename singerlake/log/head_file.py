@@ -16,7 +16,7 @@ from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
 from singerlake.log import unread
 from singerlake.log.lifetimes import Drop
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import KeyMissingError, Store
 
 SMALL_BYTES = 64 << 10
@@ -37,8 +37,8 @@ def read(store: Store, table: TableName) -> HeadFile | None:
 
 
 def snapshot_of(
-    table: TableName, head: HeadFile, read: Callable[[Sequence[Entry]], Snapshot]
-) -> Snapshot:
+    table: TableName, head: HeadFile, read: Callable[[Sequence[Entry]], TableState]
+) -> TableState:
     """Return the snapshot that a head file holds, which was held against the log.
 
     Args:
@@ -46,7 +46,7 @@ def snapshot_of(
         head: What was read.
         read: Reads the table as of then, with some entries after it.
     """
-    snapshot = Snapshot(
+    snapshot = TableState(
         table,
         schemas=head.schemas,
         floor=head.floor,
@@ -64,7 +64,7 @@ def snapshot_of(
     return unread.without_past(snapshot, unread.Past(read), head.last)
 
 
-def write(store: Store, snapshot: Snapshot) -> None:
+def write(store: Store, snapshot: TableState) -> None:
     """Write the head file of a table that is there, over whatever is there.
 
     An earlier one costs its readers some entries of the log, so nobody makes sure that there is

@@ -34,7 +34,7 @@ from singerlake.format.names import TableName
 from singerlake.log.locks.heartbeat import Heartbeat
 from singerlake.log.locks.lock import new_writer_id
 from singerlake.log.log import refresh
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Listed, Store
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class ReaderLease:
     def __init__(
         self,
         store: Store,
-        snapshot: Snapshot,
+        snapshot: TableState,
         stale_seconds: float = STALE_SECONDS,
         *,
         dropped: bool = False,

@@ -21,7 +21,7 @@ from singerlake.log import files, head_file
 from singerlake.log.chain import ForeignEntryError, Rewritings
 from singerlake.log.checkpoint import differing, from_manifest
 from singerlake.log.folding import fold
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import READERS, KeyMissingError, Listed, Store
 from singerlake.storage.opening import is_remote
 from singerlake.storage.side_by_side import threads
@@ -157,7 +157,7 @@ def entries(store: Store, table: TableName, after: int = 0, listed: int = 0) -> 
         number = some.stop
 
 
-def read_checkpoint(store: Store, table: TableName, *, to_add: bool = False) -> Snapshot | None:
+def read_checkpoint(store: Store, table: TableName, *, to_add: bool = False) -> TableState | None:
     """Return the manifest's snapshot; None where it is missing or damaged, for it is only derived.
 
     Args:
@@ -185,7 +185,7 @@ def read_checkpoint(store: Store, table: TableName, *, to_add: bool = False) -> 
         return None
 
 
-def _read_head(store: Store, table: TableName) -> Snapshot | None:
+def _read_head(store: Store, table: TableName) -> TableState | None:
     """Return the head file's snapshot; None where it is missing, or not of this log."""
     head = head_file.read(store, table)
     if head is None:
@@ -199,11 +199,11 @@ def _read_head(store: Store, table: TableName) -> Snapshot | None:
     if entry is None or (entry.chain, entry.commit) != (head.chain, head.last.commit):
         return None
 
-    def read(later: Sequence[Entry]) -> Snapshot:
+    def read(later: Sequence[Entry]) -> TableState:
         last = number + len(later)
         start = read_checkpoint(store, table)
         if start is None or start.number > last:
-            start = Snapshot(table)
+            start = TableState(table)
         before = sound_entries(store, table, range(start.number + 1, number + 1))
         after = (one for one in later if one.number > start.number)
         whole = fold(fold(start, before), after)
@@ -212,7 +212,7 @@ def _read_head(store: Store, table: TableName) -> Snapshot | None:
     return head_file.snapshot_of(table, head, read)
 
 
-def read_snapshot(store: Store, table: TableName, *, to_add: bool = False) -> Snapshot | None:
+def read_snapshot(store: Store, table: TableName, *, to_add: bool = False) -> TableState | None:
     """Return the table's head.
 
     Args:
@@ -234,7 +234,7 @@ def read_snapshot(store: Store, table: TableName, *, to_add: bool = False) -> Sn
     return _without_done(snapshot) if snapshot.number else None
 
 
-def _without_done(snapshot: Snapshot) -> Snapshot:
+def _without_done(snapshot: TableState) -> TableState:
     """Who reads now names no file that was announced before: only what comes later is looked at."""
     if not snapshot.pending_lists:
         return snapshot
@@ -242,14 +242,14 @@ def _without_done(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, pending_lists=unfinished)
 
 
-def _read_whole_log(store: Store, table: TableName) -> Snapshot:
+def _read_whole_log(store: Store, table: TableName) -> TableState:
     """Without a manifest, one listing tells the log's end from a hole in it.
 
     It comes first: what it shows is there to be read, and what comes after it is read as well.
     """
     listed = (names.transaction_number(item.key) for item in store.list(table.log))
     last = max((number for number in listed if number is not None), default=0)
-    snapshot = refresh(store, Snapshot(table), last)
+    snapshot = refresh(store, TableState(table), last)
     if last <= snapshot.number:
         return snapshot
     cure = (
@@ -262,7 +262,7 @@ def _read_whole_log(store: Store, table: TableName) -> Snapshot:
     )
 
 
-def refresh(store: Store, snapshot: Snapshot, listed: int = 0) -> Snapshot:
+def refresh(store: Store, snapshot: TableState, listed: int = 0) -> TableState:
     """Return the table's head, by what was committed since a snapshot was read.
 
     Args:
@@ -291,7 +291,7 @@ def refresh(store: Store, snapshot: Snapshot, listed: int = 0) -> Snapshot:
     return after
 
 
-def check_whole(store: Store, snapshot: Snapshot) -> None:
+def check_whole(store: Store, snapshot: TableState) -> None:
     """Read a log from its beginning, and make sure that a snapshot is what it says.
 
     Raises:
@@ -308,7 +308,7 @@ def check_whole(store: Store, snapshot: Snapshot) -> None:
         raise DamagedError(f"{table.manifest} disagrees with the log ({wrong[0]}); {hint}")
 
 
-def read_whole(store: Store, table: TableName, head: int) -> Snapshot:
+def read_whole(store: Store, table: TableName, head: int) -> TableState:
     """Return a log folded from its first entry on, whatever the manifest says.
 
     Raises:
@@ -317,12 +317,12 @@ def read_whole(store: Store, table: TableName, head: int) -> Snapshot:
     """
     rewritings = Rewritings(table)
     every = sound_entries(store, table, range(1, head + 1))
-    whole = fold(Snapshot(table), rewritings.noted(every))
+    whole = fold(TableState(table), rewritings.noted(every))
     rewritings.check(whole.transactions, to_end=False)
     return whole
 
 
-def _check_end(store: Store, snapshot: Snapshot) -> str:
+def _check_end(store: Store, snapshot: TableState) -> str:
     """Make sure that a log which ends where the manifest does has not lost its end.
 
     Where even the manifest's last entry is gone, so may be later ones, and nothing tells how many.
@@ -359,7 +359,7 @@ def _check_end(store: Store, snapshot: Snapshot) -> str:
     return doubt
 
 
-def check_end_known(snapshot: Snapshot) -> None:
+def check_end_known(snapshot: TableState) -> None:
     """Make sure, before something is committed, that nothing may have been committed after it.
 
     Raises:
@@ -369,7 +369,9 @@ def check_end_known(snapshot: Snapshot) -> None:
         raise DamagedError(f"nothing can be committed: {snapshot.doubtful}")
 
 
-def unnamed_files(table: TableName, present: Iterable[Listed], snapshot: Snapshot) -> list[Listed]:
+def unnamed_files(
+    table: TableName, present: Iterable[Listed], snapshot: TableState
+) -> list[Listed]:
     """Return those of a table's data files that nothing names which is left of its log."""
     known = snapshot.named_files
     start = len(table.folder)

@@ -17,7 +17,7 @@ from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
 from singerlake.format.version_notes import Notice
 from singerlake.log import log
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import KeyMissingError, Listed, Store
 
 Key = Mapping[str, msgspec.Raw]
@@ -85,7 +85,7 @@ def present(table: TableName, listed: Iterable[Listed]) -> list[Listed]:
     return [item for item in listed if erased_keys.is_notice(item.key[start:])]
 
 
-def standing(store: Store, head: Snapshot) -> list[Standing]:
+def standing(store: Store, head: TableState) -> list[Standing]:
     """Return the notices that the log names and whose time is not over.
 
     Raises:

@@ -12,10 +12,10 @@ import msgspec
 from singerlake.format.overlay import ColumnOverlay, Overlay
 from singerlake.format.types import columns_of
 from singerlake.log import lifetimes
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 
-def outgoing_overlay(snapshot: Snapshot) -> Overlay:
+def outgoing_overlay(snapshot: TableState) -> Overlay:
     """Return a table's overlay, in which added columns that it no longer has are dropped ones."""
     overlay = snapshot.overlay
     begun = lifetimes.first(snapshot.drops)

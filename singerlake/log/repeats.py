@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from singerlake.format.log import Operation
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 ALIKE = 0.8
 """A whole table that comes again has at least this share of the rows it had, or the other way
@@ -37,7 +37,7 @@ class Repeats:
         return f"no key: {self.rows:,} rows after {self.syncs} syncs of {about}{self.last:,}"
 
 
-def find(snapshot: Snapshot) -> Repeats | None:
+def find(snapshot: TableState) -> Repeats | None:
     """Return what there is to say of a table.
 
     Returns:

@@ -22,7 +22,7 @@ from singerlake.format.metadata import Manifest
 from singerlake.format.names import TableName
 from singerlake.format.version_notes import ErasedVersion
 from singerlake.log.conflicts import MOVES_BLOCKS
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.version import FORMAT
 
 _MAY_TELL = frozenset({Operation.FREEZE, Operation.ERASE, *FREEZES_ITSELF, *MOVES_BLOCKS})
@@ -66,7 +66,7 @@ class Erasures:
     @classmethod
     def of(
         cls,
-        head: Snapshot,
+        head: TableState,
         erases: Iterable[Entry],
         is_start: Callable[[int], bool] = lambda _: True,
     ) -> Erasures:
@@ -106,7 +106,7 @@ class Erasures:
         blocks = ((row.crc, self.blocks.get(row.number)) for row in rows)
         return any(told is not None and crc not in (None, told.crc) for crc, told in blocks)
 
-    def may_tell(self, head: Snapshot) -> list[int]:
+    def may_tell(self, head: TableState) -> list[int]:
         """Return the transactions whose entries may say what was before, in order."""
         before = head.transactions[: max(0, self.last)]
         ends = [one.last_block for one in before]
@@ -237,7 +237,7 @@ def _with_proofs(said: Any, now: ErasedVersion, **more: Any) -> Any:
     )
 
 
-def _announced(head: Snapshot, erase: int) -> int:
+def _announced(head: TableState, erase: int) -> int:
     """The ``erase-start`` that an ``erase`` followed."""
     for one in reversed(head.transactions[: erase - 1]):
         if one.operation == Operation.ERASE_START:

@@ -20,7 +20,7 @@ from singerlake.log import catalogue, files, log
 from singerlake.log.blocks import fetch
 from singerlake.log.commit import draft_entry, stamped
 from singerlake.log.folding import fold
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Listed, Store
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class _ActivateLine(_Line, tag="ACTIVATE_VERSION"):
 _LINES = msgspec.json.Decoder(_SchemaLine | _RecordLine | _ActivateLine)
 
 
-def read_files(store: Store, table: TableName) -> Snapshot | None:
+def read_files(store: Store, table: TableName) -> TableState | None:
     """Look through a table's files, for it has neither log nor manifest.
 
     A folder with a lock in it is no part of it: a writer makes files durable under its lock
@@ -80,7 +80,7 @@ def read_files(store: Store, table: TableName) -> Snapshot | None:
         table,
         table,
     )
-    return fold(Snapshot(table, from_log=False), [entry])
+    return fold(TableState(table, from_log=False), [entry])
 
 
 def is_table(store: Store, table: TableName) -> bool:
@@ -121,7 +121,7 @@ def adopting_entry(
     return _adopting(table, unnamed, schemas) if unnamed else None
 
 
-def unnamed_entry(store: Store, snapshot: Snapshot, present: list[Listed]) -> Entry | None:
+def unnamed_entry(store: Store, snapshot: TableState, present: list[Listed]) -> Entry | None:
     """The transaction that takes in what nothing names, behind what is left of a log.
 
     Copies that a vacuum had begun to make of blocks which are named are left out.
@@ -161,7 +161,7 @@ def unnamed_entry(store: Store, snapshot: Snapshot, present: list[Listed]) -> En
     return replace(entry, number=snapshot.number + 1, blocks=blocks)
 
 
-def _lacks_files(store: Store, snapshot: Snapshot) -> bool:
+def _lacks_files(store: Store, snapshot: TableState) -> bool:
     """Whether a file is gone that a block lies in."""
     present = {item.key for item in store.list(snapshot.table.folder)}
     used = {snapshot.table.data(block.file) for block in snapshot.blocks}
@@ -169,7 +169,7 @@ def _lacks_files(store: Store, snapshot: Snapshot) -> bool:
 
 
 def _identities(
-    store: Store, snapshot: Snapshot, like: set[tuple[int, bytes]]
+    store: Store, snapshot: TableState, like: set[tuple[int, bytes]]
 ) -> set[tuple[int, int, bytes]]:
     """What tells known blocks apart, of those as long and with the trailer of some others."""
     identities: set[tuple[int, int, bytes]] = set()

@@ -19,7 +19,7 @@ from singerlake.format.laid import member_of
 from singerlake.format.log import FrozenVersion
 from singerlake.format.types import Columns, Type, descriptions_of, exact
 from singerlake.log import versions
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class State:
         is_head: Whether nothing was named, so that it is the table's head.
     """
 
-    snapshot: Snapshot
+    snapshot: TableState
     version: FrozenVersion | None = None
     is_head: bool = False
 
@@ -165,7 +165,7 @@ class Comparison:
             )
 
 
-def plan(head: Snapshot, before: str, after: str | None = None) -> Comparison:
+def plan(head: TableState, before: str, after: str | None = None) -> Comparison:
     """Find two states, and compare their schemas.
 
     Args:
@@ -187,7 +187,7 @@ def plan(head: Snapshot, before: str, after: str | None = None) -> Comparison:
     return Comparison(one, other, tuple(_schema_changes(one, other)), matching)
 
 
-def _named(head: Snapshot, name: str) -> State:
+def _named(head: TableState, name: str) -> State:
     try:
         version, snapshot = head.named(name)
     except NotFoundError as error:
@@ -257,7 +257,7 @@ def _other_changes(before: State, after: State, names: Mapping[str, str]) -> Ite
             yield SchemaChange("description", now, old.get(name), new.get(now))
 
 
-def _properties(snapshot: Snapshot) -> Mapping[str, Any]:
+def _properties(snapshot: TableState) -> Mapping[str, Any]:
     schema = snapshot.schema.schema
     properties = resolved(schema, schema).get("properties")
     return properties if isinstance(properties, dict) else {}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from singerlake.errors import DamagedError
 from singerlake.format.log import Block
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 _MOST_INFLATED = 1032
@@ -42,7 +42,7 @@ class StateFile:
         return self.bytes - sum(block.length for block in self.blocks)
 
 
-def state_files(store: Store, snapshot: Snapshot) -> list[StateFile]:
+def state_files(store: Store, snapshot: TableState) -> list[StateFile]:
     """The files of a state, in the order of their first blocks; by one listing.
 
     Files that a vacuum has replaced, and those that were never committed, are not among them.
@@ -69,7 +69,7 @@ def state_files(store: Store, snapshot: Snapshot) -> list[StateFile]:
     return files
 
 
-def missing(store: Store, snapshot: Snapshot) -> list[str]:
+def missing(store: Store, snapshot: TableState) -> list[str]:
     """Files of a state that are not there, or shorter than its blocks say."""
     needed: dict[str, int] = {}
     for block in snapshot.blocks:
@@ -80,7 +80,7 @@ def missing(store: Store, snapshot: Snapshot) -> list[str]:
     return [file for file, end in needed.items() if present.get(folder + file, -1) < end]
 
 
-def last_readable(store: Store, snapshot: Snapshot) -> int:
+def last_readable(store: Store, snapshot: TableState) -> int:
     """The last transaction whose state needs no file that is gone; by one listing."""
     gone = set(missing(store, snapshot))
     first = next((block for block in snapshot.blocks if block.file in gone), None)

@@ -26,14 +26,14 @@ from singerlake.format.version_notes import (
 )
 from singerlake.log import versions
 from singerlake.log.conflicts import MOVES_BLOCKS
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.version import FORMAT
 
 _MAY_BLOCK = (Operation.ERASE, Operation.BLOCK_KEYS)
 """Operations whose entries may say which keys are blocked."""
 
 
-def entries_of(checkpoint: Snapshot, left: Sequence[Entry] = ()) -> list[Entry]:
+def entries_of(checkpoint: TableState, left: Sequence[Entry] = ()) -> list[Entry]:
     """Unfold the log entries that a checkpoint was folded from, but for metadata and metrics.
 
     Args:
@@ -47,7 +47,7 @@ def entries_of(checkpoint: Snapshot, left: Sequence[Entry] = ()) -> list[Entry]:
 class _Unfolding:
     """Says, transaction by transaction, what each entry must have said."""
 
-    def __init__(self, checkpoint: Snapshot, left: Sequence[Entry]) -> None:
+    def __init__(self, checkpoint: TableState, left: Sequence[Entry]) -> None:
         self._checkpoint = checkpoint
         self._left = left
         blocks = checkpoint.blocks or checkpoint.restorable or []
@@ -194,7 +194,7 @@ def _gaps(blocks: list[Block], last: int) -> list[tuple[int, int]]:
     return [(a + 1, b - 1) for a, b in pairwise(numbers) if b - a > 1]
 
 
-def _last_of_blocked(checkpoint: Snapshot, left: set[int]) -> int:
+def _last_of_blocked(checkpoint: TableState, left: set[int]) -> int:
     """The last lost entry that may have said which keys are blocked; 0 where none may.
 
     It says what the manifest has: what is left behind it says it anew, if it says anything.

@@ -16,7 +16,7 @@ from singerlake.format.metadata import DroppedFile, TransactionSummary
 from singerlake.log import chain
 
 if TYPE_CHECKING:
-    from singerlake.log.snapshot import Snapshot
+    from singerlake.log.table_state import TableState
 
 T = TypeVar("T")
 _OF_ROWS = {
@@ -36,13 +36,13 @@ class Past:
     """
 
     def __init__(
-        self, read: Callable[[Sequence[Entry]], Snapshot], entries: tuple[Entry, ...] = ()
+        self, read: Callable[[Sequence[Entry]], TableState], entries: tuple[Entry, ...] = ()
     ) -> None:
         self._read = read
         self._entries = entries
 
     @cached_property
-    def whole(self) -> Snapshot:
+    def whole(self) -> TableState:
         """The same snapshot, with its past.
 
         Raises:
@@ -110,7 +110,7 @@ class _UnreadFiles(Mapping[str, DroppedFile]):
         return len(self._past.whole.dropped)
 
 
-def without_past(snapshot: Snapshot, past: Past, last: TransactionSummary) -> Snapshot:
+def without_past(snapshot: TableState, past: Past, last: TransactionSummary) -> TableState:
     """Return a snapshot whose past is only read when it is asked for.
 
     Args:
@@ -130,7 +130,7 @@ def without_past(snapshot: Snapshot, past: Past, last: TransactionSummary) -> Sn
     )
 
 
-def whole(snapshot: Snapshot) -> Snapshot:
+def whole(snapshot: TableState) -> TableState:
     """Return a snapshot with its past.
 
     Raises:
@@ -146,7 +146,7 @@ def only_adds(entry: Entry) -> bool:
     return not any(getattr(entry, member) for member in _SAYS_MORE)
 
 
-def with_added(snapshot: Snapshot, past: Past, entry: Entry) -> Snapshot:
+def with_added(snapshot: TableState, past: Past, entry: Entry) -> TableState:
     """Return a snapshot without its past after an entry that :func:`only_adds`.
 
     Raises:

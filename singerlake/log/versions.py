@@ -19,7 +19,7 @@ from singerlake.format.types import RULES
 from singerlake.nearest import offer
 
 if TYPE_CHECKING:
-    from singerlake.log.snapshot import Snapshot
+    from singerlake.log.table_state import TableState
 
 
 logger = logging.getLogger(__name__)
@@ -30,23 +30,23 @@ def by_number(*versions: Iterable[FrozenVersion]) -> list[FrozenVersion]:
     return sorted(chain(*versions), key=lambda version: version.number)
 
 
-def known(snapshot: Snapshot) -> list[FrozenVersion]:
+def known(snapshot: TableState) -> list[FrozenVersion]:
     """Return all versions that the log tells of, those of dropped tables and deleted ones too."""
     return by_number(snapshot.earlier_versions, snapshot.frozen, snapshot.deleted_versions)
 
 
-def protecting(snapshot: Snapshot, floor: int) -> list[FrozenVersion]:
+def protecting(snapshot: TableState, floor: int) -> list[FrozenVersion]:
     """Return the versions whose states must not be given up where the floor comes to be there."""
     return [*snapshot.frozen, *deleted_since(snapshot, floor)]
 
 
-def deleted_since(snapshot: Snapshot, floor: int) -> list[FrozenVersion]:
+def deleted_since(snapshot: TableState, floor: int) -> list[FrozenVersion]:
     """Return the versions that were deleted after a transaction."""
     every = snapshot.deleted_versions
     return [one for one in every if one.deleted is not None and one.deleted.transaction > floor]
 
 
-def find(snapshot: Snapshot, name: str) -> FrozenVersion:
+def find(snapshot: TableState, name: str) -> FrozenVersion:
     """Return a table version by its number or its label.
 
     Raises:
@@ -69,7 +69,7 @@ def find(snapshot: Snapshot, name: str) -> FrozenVersion:
     raise NotFoundError(f"{table} has no version {name!r}: {offer(name, there, none)}")
 
 
-def gone_words(head: Snapshot, version: FrozenVersion) -> str | None:
+def gone_words(head: TableState, version: FrozenVersion) -> str | None:
     """Say why a version of a table cannot be read any more; None where it can."""
     if version.deleted is not None:
         return deletion_words(head.table, version)

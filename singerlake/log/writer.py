@@ -17,14 +17,14 @@ from singerlake.log import checkpoint, conflicts, erasures, files, head_file, la
 from singerlake.log.capabilities import open_for_writing
 from singerlake.log.commit import Draft, commit, draft_entry, new_writer_id
 from singerlake.log.locks.lock import Waiting, WriterLock, nobody
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import StagedTable
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 logger = logging.getLogger(__name__)
 
 
-LeaveOut = Callable[[Snapshot, StagedTable], None]
+LeaveOut = Callable[[TableState, StagedTable], None]
 """Takes rows out of what was staged; see :meth:`TableWriter.commit`."""
 
 
@@ -74,9 +74,9 @@ class TableWriter:
         self._table = table
         self._options = options or WriteOptions()
         self._writer_id = writer_id or new_writer_id()
-        self._snapshot: Snapshot | None = None
+        self._snapshot: TableState | None = None
 
-    def begin(self) -> Snapshot:
+    def begin(self) -> TableState:
         """Return the table as it is, and let the next commit go on from there.
 
         An entry may name files again that this snapshot names.
@@ -96,7 +96,7 @@ class TableWriter:
         overlay: Overlay | None = None,
         acknowledges: Mapping[str, Any] | None = None,
         leave_out: LeaveOut | None = None,
-    ) -> Snapshot | None:
+    ) -> TableState | None:
         """Commit what was staged as one transaction.
 
         Args:
@@ -157,7 +157,7 @@ class TableWriter:
             update_lake(self._store, [snapshot])
         return snapshot
 
-    def _read(self, *, to_add: bool = False) -> Snapshot:
+    def _read(self, *, to_add: bool = False) -> TableState:
         if self._snapshot is not None:
             return log.refresh(self._store, self._snapshot)
         snapshot = log.read_snapshot(self._store, self._table, to_add=to_add)
@@ -167,7 +167,7 @@ class TableWriter:
             snapshot = log.read_snapshot(self._store, self._table)
             if snapshot is None:
                 raise DamagedError(lost)
-        return snapshot or Snapshot(self._table)
+        return snapshot or TableState(self._table)
 
     def _lost(self) -> str:
         """What to say of a table without log and manifest; empty where it is a new one."""
@@ -186,7 +186,7 @@ class TableWriter:
             logger.warning("ignored %s: there is a writer's lock beside it", item.key)
         return ""
 
-    def _withdraw(self, staged: StagedTable, snapshot: Snapshot, locks: HeldLocks) -> None:
+    def _withdraw(self, staged: StagedTable, snapshot: TableState, locks: HeldLocks) -> None:
         staged.withdraw()
         left = files.data_files(self._store, self._table, include_locked=True)
         if not snapshot.number and next(left, None) is not None:
@@ -201,7 +201,7 @@ class TableWriter:
         overlay: Overlay | None,
         acknowledges: Mapping[str, Any],
     ) -> Draft:
-        def draft(snapshot: Snapshot) -> Entry:
+        def draft(snapshot: TableState) -> Entry:
             if overlay is not None:
                 conflicts.check_checked_by(snapshot, overlay)
             new = {h: s for h, s in staged.schemas.items() if h not in snapshot.schemas}
@@ -299,7 +299,7 @@ def clean_up(error: BaseException, locks: HeldLocks, withdraw: Callable[[], None
         locks.abandon()
 
 
-def update_checkpoint(store: Store, snapshot: Snapshot, *, always: bool = False) -> Snapshot:
+def update_checkpoint(store: Store, snapshot: TableState, *, always: bool = False) -> TableState:
     """Write the manifest after a commit if it is due, and the head file. Never raises for them.
 
     Args:
@@ -315,7 +315,7 @@ def update_checkpoint(store: Store, snapshot: Snapshot, *, always: bool = False)
 
 
 def update_lake(
-    store: Store, committed: Sequence[Snapshot], known_taps: Collection[str] = ()
+    store: Store, committed: Sequence[TableState], known_taps: Collection[str] = ()
 ) -> None:
     """Bring catalogues and the lake's file up to date after commits. Never raises for them.
 
@@ -330,9 +330,9 @@ def update_lake(
             lake_file.add_tap(store, tap)
 
 
-def update_catalogues(store: Store, committed: Iterable[Snapshot]) -> None:
+def update_catalogues(store: Store, committed: Iterable[TableState]) -> None:
     """Bring catalogues up to date after commits to old tables. Never raises for them."""
-    by_tap: dict[str, list[Snapshot]] = {}
+    by_tap: dict[str, list[TableState]] = {}
     for snapshot in committed:
         by_tap.setdefault(snapshot.table.tap, []).append(snapshot)
     with _only_derived():
@@ -344,7 +344,7 @@ def update_catalogues(store: Store, committed: Iterable[Snapshot]) -> None:
             catalogues.update(store, tap, entries)
 
 
-def remove_from_catalogue(store: Store, dropped: Snapshot) -> None:
+def remove_from_catalogue(store: Store, dropped: TableState) -> None:
     """Take a table that was dropped out of its tap's catalogue. Never raises for it."""
     with _only_derived():
         # Not one that somebody has brought back, or begun anew, a moment later.

@@ -13,7 +13,7 @@ from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.version_notes import VersionDeletion
 from singerlake.log import conflicts
 from singerlake.log.commit import commit, current_user, draft_entry, new_writer_id
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.storage.base import Store
 
@@ -41,7 +41,7 @@ class DeletedVersion:
 
 
 def delete_version(
-    store: Store, head: Snapshot, name: str, reason: str, *, dry_run: bool = False
+    store: Store, head: TableState, name: str, reason: str, *, dry_run: bool = False
 ) -> DeletedVersion:
     """Delete a version.
 
@@ -67,7 +67,7 @@ def delete_version(
     if dry_run:
         return DeletedVersion(version, None, reason, by, _becomes_history(head, version))
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         conflicts.check_version_there(present, version.number)
         return draft_entry(
             present.table,
@@ -81,7 +81,7 @@ def delete_version(
     return DeletedVersion(version, after.number, reason, by, _becomes_history(after, version))
 
 
-def _becomes_history(snapshot: Snapshot, version: FrozenVersion) -> bool:
+def _becomes_history(snapshot: TableState, version: FrozenVersion) -> bool:
     """Whether no other version is of the same rows, and these are not the present ones."""
     last_block = snapshot.summary(version.transaction).last_block
     others = (other for other in snapshot.frozen if other.number != version.number)

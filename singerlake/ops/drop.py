@@ -24,7 +24,7 @@ from singerlake.log.commit import (
     draft_entry,
     new_writer_id,
 )
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import remove_from_catalogue, update_checkpoint, update_lake
 from singerlake.ops.vacuum.ages import Ages
 from singerlake.ops.vacuum.sizes import RETENTION
@@ -71,7 +71,7 @@ class DroppedTable:
     until: str | None
 
 
-def holdings_of(snapshot: Snapshot) -> Holdings:
+def holdings_of(snapshot: TableState) -> Holdings:
     """Say what a table holds; of a dropped one, what would come back."""
     blocks = snapshot.blocks
     versions = list(snapshot.frozen)
@@ -89,7 +89,7 @@ def holdings_of(snapshot: Snapshot) -> Holdings:
 
 
 def drop_table(
-    store: Store, snapshot: Snapshot, options: AlterOptions, *, with_versions: bool = False
+    store: Store, snapshot: TableState, options: AlterOptions, *, with_versions: bool = False
 ) -> Holdings:
     """Drop a table.
 
@@ -123,7 +123,7 @@ def drop_table(
     if options.dry_run:
         return going
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         conflicts.check_etag(present, options.etag)
         if not with_versions:
             conflicts.check_no_versions(present)
@@ -136,7 +136,7 @@ def drop_table(
 
 
 def undrop_table(
-    store: Store, snapshot: Snapshot, options: AlterOptions, known_taps: Collection[str] = ()
+    store: Store, snapshot: TableState, options: AlterOptions, known_taps: Collection[str] = ()
 ) -> Holdings:
     """Bring a dropped table back, with its versions.
 
@@ -173,7 +173,7 @@ def undrop_table(
     if options.dry_run:
         return coming
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         conflicts.check_etag(present, options.etag)
         conflicts.check_restorable(present)
         return _draft(present, Operation.UNDROP, options)
@@ -184,7 +184,7 @@ def undrop_table(
     return holdings_of(after)
 
 
-def describe(store: Store, snapshot: Snapshot) -> DroppedTable:
+def describe(store: Store, snapshot: TableState) -> DroppedTable:
     """Say when and by whom a table was dropped, and until when it can come back.
 
     Raises:
@@ -211,7 +211,7 @@ def describe(store: Store, snapshot: Snapshot) -> DroppedTable:
     )
 
 
-def _check(snapshot: Snapshot, options: AlterOptions) -> None:
+def _check(snapshot: TableState, options: AlterOptions) -> None:
     check_metadata(options.metadata)
     if not snapshot.from_log:
         raise UsageError(
@@ -221,7 +221,7 @@ def _check(snapshot: Snapshot, options: AlterOptions) -> None:
     conflicts.check_etag(snapshot, options.etag)
 
 
-def _draft(present: Snapshot, operation: Operation, options: AlterOptions) -> Entry:
+def _draft(present: TableState, operation: Operation, options: AlterOptions) -> Entry:
     said = {} if options.comment is None else {"comment": options.comment}
     said = {**options.metadata, "by": current_user(), **said}
     return draft_entry(present.table, operation, writer=new_writer_id(), metadata=said)

@@ -21,7 +21,7 @@ from singerlake.lake import Table
 from singerlake.lineage import told
 from singerlake.log import conflicts
 from singerlake.log.commit import commit, current_user, draft_entry, new_writer_id
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.rows.blocks.misfits import ColumnMisfits, ways_out
 from singerlake.rows.state.fingerprint import Content
@@ -54,7 +54,7 @@ class FreezeOptions:
     comment: str | None = None
     again: bool = False
     allow_violations: bool = False
-    instead: Callable[[Snapshot], FrozenVersion | None] | None = None
+    instead: Callable[[TableState], FrozenVersion | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,14 +101,14 @@ def freeze(
 
 def _freeze(
     table: Table,
-    head: Snapshot,
+    head: TableState,
     options: FreezeOptions,
     choice: EngineChoice,
     engine: Engine[Any],
 ) -> Frozen:
     found: list[FrozenVersion] = []
 
-    def instead(present: Snapshot) -> FrozenVersion | None:
+    def instead(present: TableState) -> FrozenVersion | None:
         there = find(present)
         found.extend([] if there is None else [there])
         return there
@@ -139,7 +139,9 @@ def _freeze(
         return Frozen(version, new=not found)
 
 
-def _instead(head: Snapshot, options: FreezeOptions) -> Callable[[Snapshot], FrozenVersion | None]:
+def _instead(
+    head: TableState, options: FreezeOptions
+) -> Callable[[TableState], FrozenVersion | None]:
     """Return what finds a version that will do, in the table as it is then."""
     if options.instead is not None:
         return options.instead
@@ -147,7 +149,7 @@ def _instead(head: Snapshot, options: FreezeOptions) -> Callable[[Snapshot], Fro
         return no_other
     number = head.number if options.at is None else options.at
 
-    def same_state(present: Snapshot) -> FrozenVersion | None:
+    def same_state(present: TableState) -> FrozenVersion | None:
         try:
             return version_of_state(
                 present, number, label=options.label, allow_violations=options.allow_violations
@@ -167,7 +169,7 @@ def _engine_for(
     return choice.engine_for(work, WHAT, sql=sql, started=started)
 
 
-def _content(engine: Engine[Any], table: Table, snapshot: Snapshot) -> Content:
+def _content(engine: Engine[Any], table: Table, snapshot: TableState) -> Content:
     """Through the index; where it is not what it says, through a new one from the blocks."""
     try:
         content, rows = _index_content(engine, table, snapshot)
@@ -181,7 +183,7 @@ def _content(engine: Engine[Any], table: Table, snapshot: Snapshot) -> Content:
 
 
 def _index_content(
-    engine: Engine[Any], table: Table, snapshot: Snapshot, *, fresh: bool = False
+    engine: Engine[Any], table: Table, snapshot: TableState, *, fresh: bool = False
 ) -> tuple[Content, int | None]:
     """What a transaction's index holds, and how many rows it says it has.
 
@@ -197,7 +199,7 @@ def _index_content(
 
 
 def _violations(
-    engine: Engine[Any], table: Table, snapshot: Snapshot, options: FreezeOptions
+    engine: Engine[Any], table: Table, snapshot: TableState, options: FreezeOptions
 ) -> list[str]:
     """The names of the constraints that rows break, where that is allowed.
 
@@ -234,7 +236,7 @@ class FreezePlan:
         comment: Free text.
     """
 
-    at: Snapshot
+    at: TableState
     label: str | None
     comment: str | None
 
@@ -247,12 +249,12 @@ class _ThereAlreadyError(Exception):
         self.version = version
 
 
-def no_other(_present: Snapshot) -> None:
+def no_other(_present: TableState) -> None:
     """Take no other version instead of the one that is wanted."""
 
 
 def version_of_state(
-    head: Snapshot,
+    head: TableState,
     number: int | None = None,
     *,
     label: str | None = None,
@@ -284,7 +286,7 @@ def version_of_state(
 
 
 def plan(
-    snapshot: Snapshot,
+    snapshot: TableState,
     *,
     at: int | None = None,
     label: str | None = None,
@@ -317,7 +319,7 @@ def plan(
 
 def commit_version(
     store: Store,
-    snapshot: Snapshot,
+    snapshot: TableState,
     wanted: FreezePlan,
     *,
     rows: int,
@@ -325,7 +327,7 @@ def commit_version(
     record_fingerprint: str = "",
     lanes: Mapping[str, str] | None = None,
     violations: Sequence[str] = (),
-    instead: Callable[[Snapshot], FrozenVersion | None] = no_other,
+    instead: Callable[[TableState], FrozenVersion | None] = no_other,
 ) -> FrozenVersion:
     """Commit the version.
 
@@ -350,7 +352,7 @@ def commit_version(
     """
     transaction, rules = wanted.at.number, wanted.at.rules
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         if (there := instead(present)) is not None:
             raise _ThereAlreadyError(there)
         conflicts.check_label_free(present, wanted.label)
@@ -406,7 +408,7 @@ def check_label(label: str | None) -> None:
         raise UsageError(f"the label {label[:20]!r}… is longer than {MAX_LABEL} characters")
 
 
-def misfits_error(snapshot: Snapshot, misfits: list[ColumnMisfits]) -> SingerlakeError:
+def misfits_error(snapshot: TableState, misfits: list[ColumnMisfits]) -> SingerlakeError:
     """Say why a state cannot be a version: its values that do not fit."""
     columns = [one.column for one in misfits]
     keyed = bool(snapshot.schema.key_properties)

@@ -18,7 +18,7 @@ from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.log import lake_log, log
 from singerlake.log.commit import SOFTWARE, current_user, new_writer_id
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.freeze import check_label, version_of_state
 from singerlake.ops.freeze import plan as table_plan
 from singerlake.storage.base import READERS, Store
@@ -214,7 +214,7 @@ def taken_label(versions: Sequence[LakeVersion], label: str | None) -> str | Non
     return f"lake version {taken.number} has the label {label!r} already: choose another"
 
 
-def _at_cut(head: Snapshot, cut: Cut) -> Snapshot:
+def _at_cut(head: TableState, cut: Cut) -> TableState:
     """Return a table as it was at the cut.
 
     Raises:
@@ -234,7 +234,7 @@ def _at_cut(head: Snapshot, cut: Cut) -> Snapshot:
     return at
 
 
-def version_at_cut(head: Snapshot, cut: Cut, *, allow_violations: bool) -> FrozenVersion | None:
+def version_at_cut(head: TableState, cut: Cut, *, allow_violations: bool) -> FrozenVersion | None:
     """Return the newest version that means a table's state at a cut; None where there is none.
 
     Args:

@@ -19,7 +19,7 @@ from singerlake.log.blocks import read_block
 from singerlake.log.capabilities import open_for_writing
 from singerlake.log.checkpoint import differing, write_checkpoint
 from singerlake.log.files import DataFiles
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.unfolding import entries_of
 from singerlake.storage.base import Listed, Store
 from singerlake.version import FORMAT
@@ -200,7 +200,7 @@ def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[
 
 def _lost_end(
     store: Store,
-    checkpoint: Snapshot,
+    checkpoint: TableState,
     lost: list[Entry],
     left: dict[int, Entry],
     locked: _Locked,
@@ -294,7 +294,7 @@ def _only_locked(table: TableName, present: DataFiles, *, at_work: bool) -> str:
     )
 
 
-def _as_the_log_says(store: Store, snapshot: Snapshot) -> Snapshot:
+def _as_the_log_says(store: Store, snapshot: TableState) -> TableState:
     """The table by its log alone, where the manifest says something else.
 
     An entry that was written again does not say all that the lost one said: where a block lay
@@ -309,7 +309,7 @@ def _as_the_log_says(store: Store, snapshot: Snapshot) -> Snapshot:
     return whole
 
 
-def _fold(store: Store, table: TableName) -> Snapshot:
+def _fold(store: Store, table: TableName) -> TableState:
     snapshot = log.read_snapshot(store, table)
     if snapshot is None:
         raise NotFoundError(f"nothing is left of {table}: neither log, manifest nor files")

@@ -23,7 +23,7 @@ from singerlake.log.locks.lock import Waiting
 from singerlake.log.log import TableLog
 from singerlake.log.replacing import replacing
 from singerlake.log.rewriting import Erasures
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 
@@ -37,14 +37,14 @@ class Resealed:
         lake_versions: The numbers of the lake versions that were.
     """
 
-    head: Snapshot
+    head: TableState
     entries: list[int] = field(default_factory=list)
     lake_versions: list[int] = field(default_factory=list)
 
 
 def reseal(
     store: Store,
-    head: Snapshot,
+    head: TableState,
     *,
     waiting: Waiting | None = None,
     check: Callable[[], None] = lambda: None,
@@ -74,7 +74,7 @@ def reseal(
     return Resealed(head, done, _reseal_lake(store, erasures, waiting, check))
 
 
-def read_erasures(store: Store, head: Snapshot) -> Erasures:
+def read_erasures(store: Store, head: TableState) -> Erasures:
     """Read what the erasures of a table left of its versions and blocks.
 
     Raises:
@@ -90,7 +90,7 @@ def read_erasures(store: Store, head: Snapshot) -> Erasures:
     return Erasures.of(head, log.sound_entries(store, head.table, numbers), is_start)
 
 
-def stale_entries(store: Store, head: Snapshot, erasures: Erasures) -> list[int]:
+def stale_entries(store: Store, head: TableState, erasures: Erasures) -> list[int]:
     """Return the transactions whose log entries tell of erased rows, in order.
 
     Raises:

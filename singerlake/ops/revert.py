@@ -19,7 +19,7 @@ from singerlake.format.types import never_fails
 from singerlake.lake import Table
 from singerlake.lineage import same_columns, told
 from singerlake.log.commit import current_user
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
 from singerlake.ops.rows_back import difference
 from singerlake.ops.rows_back import engine as rows_back
@@ -64,7 +64,7 @@ def revert(
     options: RevertOptions,
     choice: EngineChoice | None = None,
     *,
-    head: Snapshot | None = None,
+    head: TableState | None = None,
 ) -> Reverted:
     """Turn a table's present state into that of an earlier transaction.
 
@@ -94,7 +94,7 @@ def revert(
         engine = _engine_for(choice, wanted, engine)
         old = building.ensure(engine, table, wanted.to)
         if wanted.same_state:
-            count = _count(engine, old)
+            count = count_rows(engine, old)
             return Reverted(options.to, None, 0, 0, count, wanted.to.schema_hash)
         outcome = _outcome(engine, table, wanted, old, options)
         done = _Job(table, wanted, engine, old, options, outcome).run()
@@ -147,12 +147,6 @@ def _outcome(
             allow_misfits=options.allow_misfits,
         ),
     )
-
-
-def _count(engine: Engine[Any], old: Index) -> int:
-    """Count the rows of a state; a layer has to be laid over what is below to know."""
-    known = old.marker.rows
-    return count_rows(engine, old) if known is None else known
 
 
 def old_shape(wanted: RevertPlan) -> Shape:
@@ -229,7 +223,7 @@ class _Job:
             transaction,
             put_back,
             None if self._whole else deleted,
-            0 if self._whole else _count(self._engine, self._old) - put_back,
+            0 if self._whole else count_rows(self._engine, self._old) - put_back,
             to.schema_hash,
             whole=self._whole,
             **asdict(self._outcome),
@@ -239,7 +233,7 @@ class _Job:
         wanted, lines = self._wanted, self._lines()
         made: list[int] = []
 
-        def committed(written: Written) -> Snapshot | None:
+        def committed(written: Written) -> TableState | None:
             if not written.blocks and wanted.head.schema_hash == wanted.to.schema_hash:
                 return None
             gone = {} if self._whole else {"deleted": written.deleted}

@@ -15,7 +15,7 @@ from singerlake.engine.work import Work
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.types import Kind
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches import packing
 from singerlake.rows.batches.row_columns import (
     BLOCK,
@@ -75,7 +75,7 @@ class RowVersion:
     misfits: dict[str, str] = field(default_factory=dict)
 
 
-def plan(head: Snapshot, options: RowsOptions) -> Snapshot:
+def plan(head: TableState, options: RowsOptions) -> TableState:
     """Check what can be checked before a block is read; raises as :func:`row_history` does.
 
     Args:
@@ -95,7 +95,7 @@ def row_history(
     options: RowsOptions,
     choice: EngineChoice | None = None,
     *,
-    head: Snapshot | None = None,
+    head: TableState | None = None,
 ) -> list[RowVersion]:
     """List all versions of one row, oldest first.
 
@@ -126,13 +126,13 @@ def row_history(
 
 
 def _engine_for(
-    choice: EngineChoice, snapshot: Snapshot, started: Engine[Any] | None = None
+    choice: EngineChoice, snapshot: TableState, started: Engine[Any] | None = None
 ) -> Engine[Any]:
     work = Work.of(snapshot.blocks, len(snapshot.columns))
     return choice.engine_for(work, WHAT, started=started)
 
 
-def _cells(snapshot: Snapshot, key: Mapping[str, str]) -> pa.Table:
+def _cells(snapshot: TableState, key: Mapping[str, str]) -> pa.Table:
     """Read a key's values, as the cells of a file are read; gives them fit to be compared.
 
     Raises:
@@ -154,7 +154,7 @@ def _cells(snapshot: Snapshot, key: Mapping[str, str]) -> pa.Table:
 
 
 def _rows(
-    engine: Engine[Any], table: Table, snapshot: Snapshot, key: pa.Table
+    engine: Engine[Any], table: Table, snapshot: TableState, key: pa.Table
 ) -> list[dict[str, Any]]:
     """Find the rows of a key in the order in which they came."""
     # Rows that an activation removed are part of a row's history: nothing is left out.
@@ -194,7 +194,7 @@ class _OneKey:
                     yield pa.RecordBatch.from_arrays([own], ["rows"])
 
 
-def _versions(snapshot: Snapshot, shape: Shape, rows: list[dict[str, Any]]) -> list[RowVersion]:
+def _versions(snapshot: TableState, shape: Shape, rows: list[dict[str, Any]]) -> list[RowVersion]:
     every_activation = activations.all_of(snapshot.blocks)
     positions = [(row[BLOCK], row[ORDINAL]) for row in rows]
     versions: list[RowVersion] = []
@@ -215,7 +215,9 @@ def _versions(snapshot: Snapshot, shape: Shape, rows: list[dict[str, Any]]) -> l
     return versions
 
 
-def _version(snapshot: Snapshot, block: int, operation: str, values: dict[str, Any]) -> RowVersion:
+def _version(
+    snapshot: TableState, block: int, operation: str, values: dict[str, Any]
+) -> RowVersion:
     transaction = snapshot.transaction_of_block(block)
     time = snapshot.summary(transaction).time
     return RowVersion(block, transaction, time, operation, values)

@@ -16,7 +16,7 @@ from singerlake.format.types import is_exact
 from singerlake.log import blocked, erasures, notices
 from singerlake.log.commit import new_writer_id
 from singerlake.log.log import refresh
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.ops.vacuum.plan import VacuumOptions, vacuum_lock
 from singerlake.rows.blocks.misfits import retype_command
@@ -26,7 +26,7 @@ from singerlake.rows.state.shape import shape_of
 from singerlake.storage.base import Store
 
 
-def members_of(head: Snapshot) -> list[str]:
+def members_of(head: TableState) -> list[str]:
     """Return a table's key as records call its columns.
 
     Raises:
@@ -43,7 +43,7 @@ def members_of(head: Snapshot) -> list[str]:
     return members
 
 
-def rows_of(head: Snapshot, hashes: KeyHashes) -> BlockedRows:
+def rows_of(head: TableState, hashes: KeyHashes) -> BlockedRows:
     """Return what tells a table's rows with a blocked key.
 
     Raises:
@@ -52,7 +52,7 @@ def rows_of(head: Snapshot, hashes: KeyHashes) -> BlockedRows:
     return BlockedRows.of(hashes, shape_of(head).key_columns, members_of(head))
 
 
-def cells_of(head: Snapshot, ids: Sequence[str]) -> list[pa.Array]:
+def cells_of(head: TableState, ids: Sequence[str]) -> list[pa.Array]:
     """Return the columns of keys, by their rows' ids.
 
     Raises:
@@ -70,7 +70,7 @@ def cells_of(head: Snapshot, ids: Sequence[str]) -> list[pa.Array]:
     return compared(cells, columns)
 
 
-def rounding_words(head: Snapshot) -> str:
+def rounding_words(head: TableState) -> str:
     """Say what else an id may be that no row of a table seems to have; empty where nothing."""
     for index in head.key:
         name, type_ = head.columns[index]
@@ -80,7 +80,7 @@ def rounding_words(head: Snapshot) -> str:
     return ""
 
 
-def are_blocked(store: Store, head: Snapshot, ids: Sequence[str]) -> list[bool]:
+def are_blocked(store: Store, head: TableState, ids: Sequence[str]) -> list[bool]:
     """Tell which of some rows, by their ids, may not come.
 
     Raises:
@@ -94,8 +94,8 @@ def are_blocked(store: Store, head: Snapshot, ids: Sequence[str]) -> list[bool]:
 
 
 def unblock(
-    store: Store, head: Snapshot, ids: Sequence[str] | None, options: VacuumOptions
-) -> tuple[Snapshot, int]:
+    store: Store, head: TableState, ids: Sequence[str] | None, options: VacuumOptions
+) -> tuple[TableState, int]:
     """Let rows in again.
 
     Args:
@@ -131,7 +131,7 @@ def unblock(
     return update_checkpoint(store, after), before.keys - said.keys
 
 
-def stop_telling(store: Store, head: Snapshot, options: VacuumOptions) -> int:
+def stop_telling(store: Store, head: TableState, options: VacuumOptions) -> int:
     """Delete the keys of erased rows that are kept to tell readers of them, before their time.
 
     Args:
@@ -153,7 +153,7 @@ def stop_telling(store: Store, head: Snapshot, options: VacuumOptions) -> int:
     return len(there)
 
 
-def _sweep(store: Store, head: Snapshot) -> None:
+def _sweep(store: Store, head: TableState) -> None:
     """Delete lists that are not in effect: under the lock, nobody is about to name one."""
     now = None if head.blocked is None else blocked.key_of(head.table, head.blocked)
     start = len(head.table.folder)

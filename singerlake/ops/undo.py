@@ -14,11 +14,10 @@ from typing import Any
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import ConflictError
-from singerlake.format.types import TEXT, Columns, Kind
 from singerlake.lake import Table
 from singerlake.lineage import same_columns, told
 from singerlake.log.commit import current_user
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
 from singerlake.ops.rows_back import engine as rows_back
 from singerlake.ops.rows_back import merge
@@ -31,6 +30,7 @@ from singerlake.ops.rows_back.revert_plan import commit_revert
 from singerlake.ops.rows_back.undo_plan import OnConflict, UndoPlan
 from singerlake.quantities import count
 from singerlake.rows.changes.row_ids import id_text
+from singerlake.rows.state import keys
 from singerlake.rows.state.shape import shape_of
 
 WHAT = "undoing transactions"
@@ -246,7 +246,7 @@ class _Job:
         wanted, lines = self._wanted, self._lines(whole=found.whole)
         made: list[int] = []
 
-        def committed(written: Written) -> Snapshot:
+        def committed(written: Written) -> TableState:
             done = commit_revert(
                 self._table.store,
                 wanted,
@@ -282,22 +282,15 @@ class _Job:
         return said | {word: names for word, names in wrong.items() if names}
 
 
-def _conflicts(head: Snapshot, tally: Tally) -> list[Conflict]:
+def _conflicts(head: TableState, tally: Tally) -> list[Conflict]:
     if tally.first is None:
         return []
-    columns = _as_compared(shape_of(head).key_columns)
+    columns = keys.compared_columns(shape_of(head).key_columns)
     cells = [column.to_pylist() for column in tally.first.columns]
     return [
         Conflict(id_text(key, columns), head.transaction_of_block(block), gone)
         for *key, block, gone in zip(*cells, strict=True)
     ]
-
-
-def _as_compared(columns: Columns) -> Columns:
-    """Return a key's columns, as keys are compared: objects and lists by their text."""
-    return tuple(
-        (name, TEXT if type_.kind in (Kind.STRUCT, Kind.LIST) else type_) for name, type_ in columns
-    )
 
 
 def conflict_error(wanted: UndoPlan, found: Undone) -> ConflictError:

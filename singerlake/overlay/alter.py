@@ -17,7 +17,7 @@ from msgspec import UNSET, structs
 from singerlake.errors import ConflictError, UsageError
 from singerlake.format import sql_tokens
 from singerlake.format.laid import member_of
-from singerlake.format.log import Block, Entry, Operation, SchemaEntry
+from singerlake.format.log import Block, Entry, FrozenVersion, Operation, SchemaEntry
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.format.overlay_words import differences
 from singerlake.format.type_list import declared_type
@@ -30,13 +30,13 @@ from singerlake.log.commit import (
     draft_entry,
     new_writer_id,
 )
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import replace_block
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions, update_catalogues, update_checkpoint
 from singerlake.storage.base import Store
 
 _NO_BOUND = {"exclusiveMaximum": math.inf}
-OverlayChange = Callable[[Snapshot], Overlay]
+OverlayChange = Callable[[TableState], Overlay]
 """Says what the overlay becomes; asked again on top of whatever was committed meanwhile."""
 
 
@@ -50,6 +50,9 @@ class AlterOptions:
         etag: The transaction that the table must still be at.
         dry_run: Only say what would be done.
         writing: How to treat other writers.
+        allow_misfits: Give a column its type even if values of it do not fit.
+        new_version: Freeze the state that is left, in the same transaction.
+        label: That version's label.
     """
 
     comment: str | None = None
@@ -57,6 +60,9 @@ class AlterOptions:
     etag: int | None = None
     dry_run: bool = False
     writing: WriteOptions = field(default_factory=WriteOptions)
+    allow_misfits: bool = False
+    new_version: bool = False
+    label: str | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class AlterPlan:
         overlay: What people say of it from then on.
     """
 
-    head: Snapshot
+    head: TableState
     overlay: Overlay
 
     @property
@@ -77,7 +83,7 @@ class AlterPlan:
         return self.overlay == self.head.overlay
 
     @property
-    def after(self) -> Snapshot:
+    def after(self) -> TableState:
         """The table as it will be read."""
         return self.head.laid_over(self.overlay)
 
@@ -148,17 +154,36 @@ class AlterPlan:
         return retyped_columns(self.head, self.after)
 
     @property
+    def asks_sql(self) -> bool:
+        """Whether only SQL can tell if rows keep what is said."""
+        return bool(self.new_constraints or self.rechecked or self.checked_defaults)
+
+    @property
+    def asks_values(self) -> bool:
+        """Whether the values of columns may not fit their new type."""
+        return bool(self.retyped or self.digits)
+
+    @property
     def declared_digits(self) -> dict[str, Constraint]:
+        """What :attr:`digits` ask, as conditions in SQL."""
+        return {
+            name: Constraint("check", [column], sql=sql_tokens.absolutely_below(column, bound))
+            for name, (column, bound) in self.digits.items()
+        }
+
+    @property
+    def digits(self) -> dict[str, tuple[str, int]]:
         """What decimals with new digits ask of all rows, by their types in words.
 
         All decimals are read with 38 digits, so that a value with too many is no misfit.
+
+        Returns:
+            The column, and the least whole number that it may not hold.
         """
         overlay, before = self.head.overlay, _bounds(self.head)
         members = {member_of(overlay, name) for name, _ in self.head.columns}
         return {
-            f"{name} decimal({spec['precision']},{spec['scale']})": Constraint(
-                "check", [name], sql=f"abs({sql_tokens.quote(name)}) < {spec['exclusiveMaximum']}"
-            )
+            f"{name} decimal({spec['precision']},{spec['scale']})": (name, spec["exclusiveMaximum"])
             for member, (name, spec) in _bounds(self.after).items()
             if member in members  # an added column has no values
             and spec["exclusiveMaximum"]
@@ -175,7 +200,7 @@ def _default(overlay: Overlay, name: str) -> Any:
     return None if column is None or column.default is UNSET else column.default
 
 
-def retyped_columns(before: Snapshot, after: Snapshot) -> set[str]:
+def retyped_columns(before: TableState, after: TableState) -> set[str]:
     """Find the columns whose values may not fit the type that they have by another overlay.
 
     Args:
@@ -200,11 +225,13 @@ class Altered:
         changes: In words; nothing where there was nothing to do.
         transaction: The one that says so; None where nothing was to be done, or only asked.
         rows: How many rows were written again; None where none had to be.
+        version: The version of what it left, where one was asked for.
     """
 
     changes: Sequence[str]
     transaction: int | None = None
     rows: int | None = None
+    version: FrozenVersion | None = None
 
 
 @dataclass(frozen=True)
@@ -225,18 +252,17 @@ class Rewritten:
 
 
 def looks_at_rows(wanted: AlterPlan, *, allow_misfits: bool = False) -> bool:
-    """Tell whether only Spark can say if a table may be altered so, nearly always by its rows.
+    """Tell whether only rows can say if a table may be altered so.
 
     Args:
         wanted: The plan.
         allow_misfits: Whether a column gets its type even if values of it do not fit.
     """
-    asked = wanted.new_constraints or wanted.rechecked or not wanted.same_key
-    of_types = wanted.retyped or wanted.declared_digits
-    return bool(asked or wanted.checked_defaults or (of_types and not allow_misfits))
+    of_values = wanted.asks_values and not allow_misfits
+    return wanted.asks_sql or of_values or not wanted.same_key
 
 
-def _bounds(snapshot: Snapshot) -> dict[str, tuple[str, dict[str, Any]]]:
+def _bounds(snapshot: TableState) -> dict[str, tuple[str, dict[str, Any]]]:
     """Find the columns of decimals that declare their digits: names and types, by members."""
     properties = snapshot.schema.schema.get("properties")
     return {
@@ -256,7 +282,7 @@ def _by_members(overlay: Overlay, one: Constraint) -> Constraint:
     return structs.replace(one, columns=columns, sql=sql_tokens.renamed(one.sql, members))
 
 
-def plan(head: Snapshot, change: OverlayChange, options: AlterOptions) -> AlterPlan:
+def plan(head: TableState, change: OverlayChange, options: AlterOptions) -> AlterPlan:
     """Check what can be checked before any row is read.
 
     Args:
@@ -280,7 +306,7 @@ def plan(head: Snapshot, change: OverlayChange, options: AlterOptions) -> AlterP
 
 
 def alter(
-    store: Store, head: Snapshot, change: OverlayChange, options: AlterOptions | None = None
+    store: Store, head: TableState, change: OverlayChange, options: AlterOptions | None = None
 ) -> Altered:
     """Alter a table where no row needs a look.
 
@@ -311,7 +337,7 @@ def commit_alter(
     *,
     by_rows: bool = False,
     rewritten: Rewritten | None = None,
-) -> Snapshot:
+) -> TableState:
     """Commit an alteration.
 
     Args:
@@ -327,7 +353,7 @@ def commit_alter(
         StoreError: The store refused.
     """
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         conflicts.check_etag(present, options.etag)
         if by_rows:
             conflicts.check_columns_unchanged(present, wanted.head)
@@ -355,7 +381,7 @@ def commit_alter(
     return after
 
 
-def _with_rows(present: Snapshot, entry: Entry, rewritten: Rewritten) -> Entry:
+def _with_rows(present: TableState, entry: Entry, rewritten: Rewritten) -> Entry:
     used = {block.schema_hash for block in rewritten.blocks} - set(present.schemas)
     numbered = [
         replace_block(block, number=number)
@@ -392,7 +418,7 @@ class Retyped:
         return self.before == self.after
 
 
-def retyped(head: Snapshot, column: str, overlay: Overlay, done: Altered) -> Retyped:
+def retyped(head: TableState, column: str, overlay: Overlay, done: Altered) -> Retyped:
     """Say what became of a column's type."""
     before, after = (
         declared_type(

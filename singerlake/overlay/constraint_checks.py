@@ -17,10 +17,10 @@ from singerlake.format.laid import laid, member_of
 from singerlake.format.overlay import ColumnOverlay, Constraint, Overlay
 from singerlake.format.types import DECIMAL_FORMATS, Kind, Type
 from singerlake.format.values import converter, misfit
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 
-def checked(snapshot: Snapshot, one: Constraint) -> Constraint:
+def checked(snapshot: TableState, one: Constraint) -> Constraint:
     """Return a constraint as the log keeps it.
 
     Args:
@@ -59,7 +59,7 @@ def beyond_schemas(one: Constraint, types: Mapping[str, Type]) -> bool:
     return one.kind == "check"
 
 
-def check_type(snapshot: Snapshot, name: str, overlay: Overlay) -> Overlay:
+def check_type(snapshot: TableState, name: str, overlay: Overlay) -> Overlay:
     """Make sure that a column may have the type that it has by an overlay, and return that.
 
     Raises:
@@ -155,7 +155,7 @@ def check_listed(
             raise UsageError(f"{what}, {value}, is none that the constraint {title!r} allows")
 
 
-def check_defaults(after: Snapshot, constraint: Constraint) -> None:
+def check_defaults(after: TableState, constraint: Constraint) -> None:
     """Refuse a constraint that new rows would break which get a column's default.
 
     Of null nothing is asked: it is what a column has that has no default. What a ``check`` says of
@@ -183,7 +183,7 @@ def check_defaults(after: Snapshot, constraint: Constraint) -> None:
         check_listed(what, default, name, type_, overlay.constraints)
 
 
-def with_nulls_of(snapshot: Snapshot, name: str, schema: Spec) -> Spec:
+def with_nulls_of(snapshot: TableState, name: str, schema: Spec) -> Spec:
     """Return a new schema for a column, with null in it where the column may be null so far."""
     root = _unconstrained(snapshot)
     if allows_null(schema, {}) or not allows_null(root["properties"][name], root):
@@ -191,7 +191,7 @@ def with_nulls_of(snapshot: Snapshot, name: str, schema: Spec) -> Spec:
     return with_null(schema)
 
 
-def _check_types(snapshot: Snapshot, one: Constraint) -> None:
+def _check_types(snapshot: TableState, one: Constraint) -> None:
     columns, schema = dict(snapshot.columns), _unconstrained(snapshot)
     for column in one.columns:
         spec = schema["properties"][column]
@@ -199,7 +199,7 @@ def _check_types(snapshot: Snapshot, one: Constraint) -> None:
             raise UsageError(wrong)
 
 
-def _unconstrained(snapshot: Snapshot) -> dict[str, Any]:
+def _unconstrained(snapshot: TableState) -> dict[str, Any]:
     """The schema in effect without what constraints make of it."""
     schema = laid(snapshot.tap_schema, snapshot.overlay, constrained=False).schema
     return resolved(schema, schema)

@@ -21,7 +21,7 @@ from singerlake.format.laid import member_of, with_texts
 from singerlake.format.overlay import AddedColumn, ColumnOverlay, Constraint, Overlay
 from singerlake.format.type_list import same_digits
 from singerlake.format.types import Kind, Type, columns_of, exact, keeps_numbers, type_of
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.nearest import offer
 from singerlake.overlay.constraint_checks import (
     check_defaults,
@@ -37,7 +37,7 @@ _NOT_IN_KEYS = (Kind.STRUCT, Kind.LIST)
 
 
 def with_column(
-    snapshot: Snapshot,
+    snapshot: TableState,
     name: str,
     schema: dict[str, Any],
     *,
@@ -72,7 +72,7 @@ def with_column(
     return replace(overlay, added={**overlay.added, name: added})
 
 
-def without_column(snapshot: Snapshot, name: str) -> Overlay:
+def without_column(snapshot: TableState, name: str) -> Overlay:
     """Drop a column. The records keep what they have of it.
 
     Raises:
@@ -102,7 +102,7 @@ def without_column(snapshot: Snapshot, name: str) -> Overlay:
     return replace(overlay, columns={**columns, member: ColumnOverlay(dropped=True)})
 
 
-def with_restored(snapshot: Snapshot, name: str) -> Overlay:
+def with_restored(snapshot: TableState, name: str) -> Overlay:
     """Take back that a column of the tap's was dropped.
 
     Raises:
@@ -122,7 +122,7 @@ def with_restored(snapshot: Snapshot, name: str) -> Overlay:
     return replace(overlay, columns={m: c for m, c in overlay.columns.items() if m != name})
 
 
-def with_name(snapshot: Snapshot, name: str, new: str) -> Overlay:
+def with_name(snapshot: TableState, name: str, new: str) -> Overlay:
     """Give a column another name; key and constraints go by it too.
 
     Raises:
@@ -162,7 +162,7 @@ def with_name(snapshot: Snapshot, name: str, new: str) -> Overlay:
     )
 
 
-def with_type(snapshot: Snapshot, name: str, schema: dict[str, Any] | None) -> Overlay:
+def with_type(snapshot: TableState, name: str, schema: dict[str, Any] | None) -> Overlay:
     """Give a column another type, under every schema that the table has or gets.
 
     Args:
@@ -202,7 +202,7 @@ def with_type(snapshot: Snapshot, name: str, schema: dict[str, Any] | None) -> O
     return check_type(snapshot, name, _with(overlay, member, replace(column, type=schema)))
 
 
-def with_default(snapshot: Snapshot, name: str, default: Any) -> Overlay:
+def with_default(snapshot: TableState, name: str, default: Any) -> Overlay:
     """Say what new rows get that have no value for a column; those that are there stay.
 
     Args:
@@ -232,7 +232,7 @@ def with_default(snapshot: Snapshot, name: str, default: Any) -> Overlay:
     return replace(overlay, added={**overlay.added, member: replace(added, defaults=defaults)})
 
 
-def with_description(snapshot: Snapshot, name: str, text: str) -> Overlay:
+def with_description(snapshot: TableState, name: str, text: str) -> Overlay:
     """Say what a column means, in place of what the tap says; an empty text takes that back.
 
     Raises:
@@ -245,7 +245,7 @@ def with_description(snapshot: Snapshot, name: str, text: str) -> Overlay:
     return _with(overlay, member, replace(column, description=text.strip() or None))
 
 
-def with_key(snapshot: Snapshot, names: Sequence[str]) -> Overlay:
+def with_key(snapshot: TableState, names: Sequence[str]) -> Overlay:
     """Give the table a key, whatever the tap calls one.
 
     Raises:
@@ -268,7 +268,7 @@ def with_key(snapshot: Snapshot, names: Sequence[str]) -> Overlay:
     return replace(overlay, key=list(names))
 
 
-def with_constraint(snapshot: Snapshot, name: str, constraint: Constraint) -> Overlay:
+def with_constraint(snapshot: TableState, name: str, constraint: Constraint) -> Overlay:
     """Ask something of all rows, from now on.
 
     Raises:
@@ -292,7 +292,7 @@ def with_constraint(snapshot: Snapshot, name: str, constraint: Constraint) -> Ov
     return overlay
 
 
-def without_constraint(snapshot: Snapshot, name: str) -> Overlay:
+def without_constraint(snapshot: TableState, name: str) -> Overlay:
     """Ask it no more.
 
     Raises:
@@ -315,7 +315,7 @@ def _with(overlay: Overlay, member: str, column: ColumnOverlay) -> Overlay:
     return replace(overlay, columns=columns)
 
 
-def _check_there(snapshot: Snapshot, name: str) -> Type:
+def _check_there(snapshot: TableState, name: str) -> Type:
     columns = dict(snapshot.columns)
     if name not in columns:
         raise NotFoundError(
@@ -324,12 +324,12 @@ def _check_there(snapshot: Snapshot, name: str) -> Type:
     return columns[name]
 
 
-def _sent(snapshot: Snapshot) -> list[str]:
+def _sent(snapshot: TableState) -> list[str]:
     """What the tap calls the columns that it sends."""
     return [name for name, _ in columns_of(snapshot.tap_schema, snapshot.rules)]
 
 
-def _check_new_name(snapshot: Snapshot, name: str) -> None:
+def _check_new_name(snapshot: TableState, name: str) -> None:
     """Refuse a name that means another column, now or in the records that there are."""
     table, overlay = snapshot.table, snapshot.overlay
     if not name.strip() or not name.isprintable():
@@ -355,7 +355,7 @@ def _check_new_name(snapshot: Snapshot, name: str) -> None:
         )
 
 
-def _check_no_constraint(snapshot: Snapshot, name: str) -> None:
+def _check_no_constraint(snapshot: TableState, name: str) -> None:
     for title, one in snapshot.overlay.constraints.items():
         if name in one.columns:
             raise UsageError(
@@ -364,7 +364,7 @@ def _check_no_constraint(snapshot: Snapshot, name: str) -> None:
             )
 
 
-def _check_keeps_keys(snapshot: Snapshot, name: str, member: str, new: Type) -> None:
+def _check_keeps_keys(snapshot: TableState, name: str, member: str, new: Type) -> None:
     """Refuse a type of a key's column under which two keys could become one."""
     types = (
         dict(columns_of(schema, snapshot.rules)).get(member) for schema in snapshot.schemas.values()
@@ -376,7 +376,7 @@ def _check_keeps_keys(snapshot: Snapshot, name: str, member: str, new: Type) -> 
         )
 
 
-def _check_one_type(snapshot: Snapshot, name: str, member: str) -> None:
+def _check_one_type(snapshot: TableState, name: str, member: str) -> None:
     """Refuse where rows that are one by their key might come apart as texts."""
     type_names = {
         _of_key(dict(columns_of(schema, snapshot.rules)).get(member))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.publish.projection import DECIDE_ROWS, Projection
 from singerlake.publish.published import Position, SourceState
 from singerlake.quantities import count
 
 
-def state_of(snapshot: Snapshot, version: int | None = None) -> SourceState:
+def state_of(snapshot: TableState, version: int | None = None) -> SourceState:
     """Note the state that is read, for a position.
 
     Args:
@@ -28,7 +28,7 @@ def table_of(state: SourceState) -> TableName:
     return TableName(tap, stream)
 
 
-def is_same_table(state: SourceState, head: Snapshot) -> bool:
+def is_same_table(state: SourceState, head: TableState) -> bool:
     """Whether a table's log still holds the transaction whose state was read.
 
     It does not where the table was dropped since and begun anew, or where the lake is another.
@@ -38,7 +38,7 @@ def is_same_table(state: SourceState, head: Snapshot) -> bool:
     return head.summary(state.transaction).commit == state.commit
 
 
-def erased_since(state: SourceState, head: Snapshot) -> str | None:
+def erased_since(state: SourceState, head: TableState) -> str | None:
     """Say that rows of a table were erased since a state of it was read; None where none were.
 
     What was read may have had them, of whatever transaction it was, and no later block tells.
@@ -48,7 +48,7 @@ def erased_since(state: SourceState, head: Snapshot) -> str | None:
     return f"rows of {head.table} were erased since it was read"
 
 
-def behind(state: SourceState, head: Snapshot) -> str | None:
+def behind(state: SourceState, head: TableState) -> str | None:
     """Say how a table has moved on from the state that was read.
 
     Args:

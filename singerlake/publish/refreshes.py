@@ -11,7 +11,7 @@ from typing import Any
 
 from singerlake.format.log import Operation
 from singerlake.log import log
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.publish.published import Position, SourceState
 from singerlake.storage.base import Store
 
@@ -59,7 +59,7 @@ def metadata_of(position: Position) -> dict[str, Any]:
     }
 
 
-def last_refresh(store: Store, head: Snapshot) -> Refresh | None:
+def last_refresh(store: Store, head: TableState) -> Refresh | None:
     """Find the last refresh of a table.
 
     Args:

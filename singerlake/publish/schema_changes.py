@@ -17,7 +17,7 @@ from singerlake.format.laid import member_of
 from singerlake.format.log import SchemaEntry
 from singerlake.format.overlay import ColumnOverlay, Overlay
 from singerlake.format.types import columns_of
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.overlay import overlay_changes as says
 from singerlake.rows.given.values.inference import nullable
 
@@ -46,7 +46,7 @@ class AnswerChange:
         return f"{self.column!r} is {self.after} instead of {self.before}"
 
 
-def answer_changes(present: Snapshot, wanted: SchemaEntry) -> list[AnswerChange]:
+def answer_changes(present: TableState, wanted: SchemaEntry) -> list[AnswerChange]:
     """Compare a staging table's columns and key with those of a projection's rows.
 
     Args:
@@ -56,7 +56,7 @@ def answer_changes(present: Snapshot, wanted: SchemaEntry) -> list[AnswerChange]
     return [*_changes(present, wanted)]
 
 
-def _changes(present: Snapshot, wanted: SchemaEntry) -> Iterator[AnswerChange]:
+def _changes(present: TableState, wanted: SchemaEntry) -> Iterator[AnswerChange]:
     old, new = dict(present.columns), dict(columns_of(wanted))
     for name, type_ in new.items():
         if name not in old:
@@ -72,7 +72,7 @@ def _changes(present: Snapshot, wanted: SchemaEntry) -> Iterator[AnswerChange]:
             yield AnswerChange(name, str(type_), None)
 
 
-def evolved(present: Snapshot, entry: SchemaEntry) -> Overlay:
+def evolved(present: TableState, entry: SchemaEntry) -> Overlay:
     """Return the overlay under which a staging table has other columns.
 
     Args:
@@ -94,7 +94,7 @@ def evolved(present: Snapshot, entry: SchemaEntry) -> Overlay:
     return present.overlay
 
 
-def _with(present: Snapshot, change: AnswerChange, entry: SchemaEntry) -> Overlay:
+def _with(present: TableState, change: AnswerChange, entry: SchemaEntry) -> Overlay:
     name = change.column
     if name is None:
         return _with_key(present, entry)
@@ -111,7 +111,7 @@ def _with(present: Snapshot, change: AnswerChange, entry: SchemaEntry) -> Overla
     return says.with_type(restored, name, spec)
 
 
-def _with_key(present: Snapshot, entry: SchemaEntry) -> Overlay:
+def _with_key(present: TableState, entry: SchemaEntry) -> Overlay:
     """The overlay with another key; columns that are of it no more may be null."""
     if not entry.key_properties:
         raise UsageError(f"{present.table} has a key, and a table cannot lose it")

@@ -13,7 +13,7 @@ from enum import Enum
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.publish import refreshes
 from singerlake.publish.destinations.opening import open_destination
 from singerlake.publish.graph import Graph, Reading, graph
@@ -138,7 +138,7 @@ def _tables(known: Graph) -> list[TableName]:
     return list(dict.fromkeys((*read, *made)))
 
 
-def _head(lake: Lake, table: TableName) -> Snapshot | SingerlakeError:
+def _head(lake: Lake, table: TableName) -> TableState | SingerlakeError:
     try:
         return lake.table(table).snapshot()
     except SingerlakeError as error:
@@ -158,7 +158,7 @@ class _Look:
 
     lake: Lake
     known: Graph
-    heads: Mapping[TableName, Snapshot | SingerlakeError]
+    heads: Mapping[TableName, TableState | SingerlakeError]
     places: Mapping[str, Published | SingerlakeError | None]
 
     def status(self, one: Projection, outdated: Iterable[str]) -> Status:
@@ -244,7 +244,7 @@ class _Look:
             text = f"version {version.number} of {table} is not published"
             yield Reason(Why.VERSION, text, str(table))
 
-    def _there(self, table: TableName) -> Snapshot | None:
+    def _there(self, table: TableName) -> TableState | None:
         """The head of a table; None where there is none."""
         head = self.heads[table]
         if isinstance(head, NotFoundError):
@@ -259,7 +259,9 @@ def _changed(fields: Iterable[str]) -> str:
     return f"the definition changed: {', '.join(words.get(name, name) for name in fields)}"
 
 
-def _of_source(reading: Reading, head: Snapshot, states: Iterable[SourceState]) -> Iterator[Reason]:
+def _of_source(
+    reading: Reading, head: TableState, states: Iterable[SourceState]
+) -> Iterator[Reason]:
     """Why what was read of a table is not what would be read now."""
     table = str(reading.table)
     if reading.timestamp is not None:

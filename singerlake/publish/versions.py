@@ -8,7 +8,7 @@ from singerlake.format.names import TableName
 from singerlake.format.sql_tables import find, reference
 from singerlake.format.sql_tokens import quote
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.publish.projection import Projection
 from singerlake.publish.published import Published
 
@@ -32,7 +32,7 @@ def versioned_table(lake: Lake, projection: Projection) -> Table:
     )
 
 
-def not_published(head: Snapshot, base: Published | None) -> list[FrozenVersion]:
+def not_published(head: TableState, base: Published | None) -> list[FrozenVersion]:
     """Return the frozen versions that a destination does not have, in the order of their states."""
     there = {} if base is None else base.versions
     missing = [version for version in head.frozen if version.number not in there]

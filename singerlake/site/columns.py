@@ -14,7 +14,7 @@ from singerlake.annotations.fields import is_url
 from singerlake.format.annotations import ColumnEntry
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns, Kind, Type, columns_of
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.site import lists
 from singerlake.site.pages import Column, Said, SchemaChange
 
@@ -42,7 +42,7 @@ _BOUNDS = {
 }
 
 
-def columns_for(snapshot: Snapshot, entries: Mapping[str, ColumnEntry]) -> list[Column]:
+def columns_for(snapshot: TableState, entries: Mapping[str, ColumnEntry]) -> list[Column]:
     """The columns in effect, each followed by the properties inside it."""
     schema = schema_columns.schema_of(snapshot)
     asked = schema_columns.asked_of_rows(snapshot)
@@ -180,7 +180,7 @@ def constraints(spec: dict[str, Any], *, demanded: bool = False) -> list[str]:
     return demands
 
 
-def changes_of(snapshot: Snapshot) -> list[SchemaChange]:
+def changes_of(snapshot: TableState) -> list[SchemaChange]:
     """How the schema in effect became what it is, the newest first."""
     changes: list[SchemaChange] = []
     facts: dict[str, dict[str, str]] = {}
@@ -227,7 +227,7 @@ def _within(changes: list[SchemaChange]) -> list[SchemaChange]:
     return kept
 
 
-def _facts(snapshot: Snapshot, name: str) -> dict[str, str]:
+def _facts(snapshot: TableState, name: str) -> dict[str, str]:
     """Each path of a schema, with its type and constraints as one text."""
     schema = snapshot.schemas.get(name, SchemaEntry({}))
     facts: dict[str, str] = {}
@@ -240,7 +240,7 @@ def _facts(snapshot: Snapshot, name: str) -> dict[str, str]:
 
 
 def _change(
-    snapshot: Snapshot, old: dict[str, str], new: dict[str, str], before: str, after: str
+    snapshot: TableState, old: dict[str, str], new: dict[str, str], before: str, after: str
 ) -> dict[str, Any]:
     differing = [path for path in new if path in old and old[path] != new[path]]
     keys = [

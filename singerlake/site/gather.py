@@ -20,7 +20,7 @@ from singerlake.format.names import TableName, written
 from singerlake.format.overlay_words import differences
 from singerlake.lake import Lake, Table
 from singerlake.log import log
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.site import columns, paths
 from singerlake.site.pages import (
     Column,
@@ -127,7 +127,7 @@ class Gatherer:
         )
 
     def _columns(
-        self, table: Table, snapshot: Snapshot, said: Said, entry: TableEntry
+        self, table: Table, snapshot: TableState, said: Said, entry: TableEntry
     ) -> list[Column]:
         """What is shown of each column, with samples where these are asked for."""
         shown = columns.columns_for(snapshot, entry.columns)
@@ -148,7 +148,7 @@ class Gatherer:
         }
         return replace(own, **inherited)
 
-    def _description(self, snapshot: Snapshot, said: Said) -> Said:
+    def _description(self, snapshot: TableState, said: Said) -> Said:
         """The schema's own description, where no person said one."""
         if said.description is not None:
             return said
@@ -172,7 +172,7 @@ class Gatherer:
         return last is None or self._now - last > allowed
 
     def _special(
-        self, table: Table, snapshot: Snapshot
+        self, table: Table, snapshot: TableState
     ) -> tuple[dict[int, str], list[Edge], str | None]:
         """What only log entries tell: notes by transaction, and what the table was made of."""
         notes = {v.transaction: f"version {v.number}" for v in snapshot.frozen}
@@ -221,7 +221,7 @@ class Gatherer:
         return found
 
 
-def _transactions(snapshot: Snapshot, notes: dict[int, str]) -> list[Transaction]:
+def _transactions(snapshot: TableState, notes: dict[int, str]) -> list[Transaction]:
     return [
         Transaction(
             number=t.number,
@@ -314,7 +314,7 @@ def _select(table: str, more: str = "") -> str:
     return f"select * from {table}{more}"  # noqa: S608  # shown, never run
 
 
-def _altered(snapshot: Snapshot, number: int) -> str:
+def _altered(snapshot: TableState, number: int) -> str:
     """What an alter said that was not said before it."""
     return "; ".join(differences(snapshot.overlay_at(number - 1), snapshot.overlay_at(number)))
 

@@ -12,7 +12,7 @@ from singerlake.errors import DataError
 from singerlake.files import stored
 from singerlake.format.annotations import ColumnEntry
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.site import words
 from singerlake.site.pages import Column, Sample
 
@@ -25,7 +25,7 @@ PUBLIC = "public"
 
 def add_samples(
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     shown: list[Column],
     count: int,
     classification: str | None,
@@ -72,7 +72,7 @@ def _is_classified(entry: ColumnEntry) -> bool:
     return not _is_public(entry.classification) or any(map(_is_classified, entry.columns.values()))
 
 
-def _newest(table: Table, snapshot: Snapshot) -> list[dict[str, Any]]:
+def _newest(table: Table, snapshot: TableState) -> list[dict[str, Any]]:
     """The records of the newest block that has any, the last first."""
     for block in reversed(snapshot.blocks):
         if not block.rows:

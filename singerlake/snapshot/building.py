@@ -24,7 +24,7 @@ from singerlake.format.log import Block
 from singerlake.format.names import IndexFolder
 from singerlake.format.types import is_exact
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.row_columns import file_schema
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.blocks import block_tasks, positions
@@ -50,7 +50,7 @@ SHARE = 8
 def ensure(
     engine: Engine[Any],
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     *,
     fresh: bool = False,
     shown: bool = False,
@@ -75,7 +75,7 @@ def ensure(
 
 
 def ensure_if_kept(
-    engine: Engine[Any], table: Table, snapshot: Snapshot, *, shown: bool = False
+    engine: Engine[Any], table: Table, snapshot: TableState, *, shown: bool = False
 ) -> Index | None:
     """Return a state's index as :func:`ensure` does; None where none can be kept."""
     # Files read without a log have no commit id that an index could be held to.
@@ -93,7 +93,7 @@ def worthwhile(below: int, changed: int) -> bool:
     return below >= LEAST_ROWS and changed <= min(MOST_ROWS, below // SHARE)
 
 
-def base(table: Table, snapshot: Snapshot) -> Index | None:
+def base(table: Table, snapshot: TableState) -> Index | None:
     """Find the index of a whole state that a layer for a state can lie on: the newest."""
     shape = shape_of(snapshot)
     folders = map(IndexFolder.parse, table.store.folders(table.name.indexes))
@@ -115,7 +115,7 @@ def base(table: Table, snapshot: Snapshot) -> Index | None:
     return None
 
 
-def build(engine: Engine[Any], table: Table, snapshot: Snapshot, *, fresh: bool = False) -> Index:
+def build(engine: Engine[Any], table: Table, snapshot: TableState, *, fresh: bool = False) -> Index:
     """Make the index of a transaction that has none; as :func:`ensure`, for the earliest equal."""
     if not fresh and (below := layered_on(table, snapshot)) is not None:
         try:
@@ -135,7 +135,7 @@ def build(engine: Engine[Any], table: Table, snapshot: Snapshot, *, fresh: bool 
         return index.finish(table, snapshot, shape, engine.collect(written))
 
 
-def _layer(engine: Engine[Any], snapshot: Snapshot, below: Index) -> Index:
+def _layer(engine: Engine[Any], snapshot: TableState, below: Index) -> Index:
     """Make an index of what came since another."""
     table, shape = below.table, shape_of(snapshot)
     since = snapshot.blocks_after(below.marker.transaction)
@@ -149,12 +149,12 @@ def _layer(engine: Engine[Any], snapshot: Snapshot, below: Index) -> Index:
     return index.finish(table, snapshot, shape, written, below)
 
 
-def _writer(table: Table, snapshot: Snapshot, shape: Shape, *, layer: bool = False) -> PartWriter:
+def _writer(table: Table, snapshot: TableState, shape: Shape, *, layer: bool = False) -> PartWriter:
     schema = file_schema(shape.columns, layer=layer)
     return PartWriter(table.store, index.folder_of(table, snapshot), schema)
 
 
-def layered_on(table: Table, snapshot: Snapshot) -> Index | None:
+def layered_on(table: Table, snapshot: TableState) -> Index | None:
     """Find the index that a layer for a state is to lie on; None where a whole one is better."""
     if sum(block.rows for block in snapshot.blocks) < LEAST_ROWS:
         return None  # without a look at the store
@@ -205,7 +205,7 @@ class Candidate(msgspec.Struct):
 _CANDIDATE = msgspec.json.Decoder(Candidate)
 
 
-def likely_candidates(snapshot: Snapshot, plan: Plan) -> range:
+def likely_candidates(snapshot: TableState, plan: Plan) -> range:
     """Return the tasks in which every row is likely to be the newest: those of the last writer."""
     number = count = len(plan.tasks)
     if not plan.shape.keys or count <= 1 or any(is_exact(t) for _, t in plan.shape.key_columns):

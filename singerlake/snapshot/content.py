@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from singerlake.engine.base import Engine, R, Schema
+from singerlake.format.sql_tokens import absolutely_below
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.row_columns import BLOCK, DIGEST, MISFITS, ORDINAL
 from singerlake.rows.batches.steps import Batches, Pipeline, Step
+from singerlake.rows.batches.violations import Violation
 from singerlake.rows.blocks import block_tasks
 from singerlake.rows.blocks.misfits import FAIL, ColumnMisfits
+from singerlake.rows.changes import declared_digits
+from singerlake.rows.changes.declared_digits import DigitsStep
 from singerlake.rows.state.fingerprint import FULL, SUMMED, Content, Proof, Summer, Sums
 from singerlake.rows.state.misfit_steps import COUNTED, MisfitCheck, MisfitCounter, merged
+from singerlake.rows.state.shape import Shape
 from singerlake.snapshot import from_blocks
 from singerlake.snapshot.index import Index
 from singerlake.snapshot.state_reader import StateReader
@@ -27,7 +32,7 @@ _COUNT = "rows long"
 def state_content(
     engine: Engine[Any],
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     proofs: tuple[Proof, ...] = FULL,
     misfits: str = FAIL,
 ) -> Content:
@@ -67,7 +72,7 @@ def index_content(engine: Engine[Any], index: Index, proofs: tuple[Proof, ...] =
         return total(engine, sums, proofs)
 
 
-def state_misfits(engine: Engine[Any], table: Table, snapshot: Snapshot) -> list[ColumnMisfits]:
+def state_misfits(engine: Engine[Any], table: Table, snapshot: TableState) -> list[ColumnMisfits]:
     """Find the values of a state that do not fit, from its blocks alone."""
     plan = from_blocks.planned(engine, table, snapshot, shown=True)
     counter = MisfitCounter.of(plan.shape)
@@ -85,8 +90,44 @@ def index_misfits(engine: Engine[Any], index: Index) -> list[ColumnMisfits]:
     return merged(engine.collect(counts), shape)
 
 
+def too_many_digits(
+    engine: Engine[Any],
+    read: Callable[[Step, Schema], Any],
+    shape: Shape,
+    bounds: Mapping[str, tuple[str, int]],
+) -> list[Violation]:
+    """Find decimals of more digits than their columns declare.
+
+    Args:
+        engine: Reads them.
+        read: Gives the rows to a step.
+        shape: The table's.
+        bounds: Columns, and the least whole number that has too many digits, by what is asked in
+            words.
+    """
+    if not bounds:
+        return []
+    asked = {
+        shape.names.index(column): (name, column, bound) for name, (column, bound) in bounds.items()
+    }
+    step = DigitsStep(shape, {index: bound for index, (*_, bound) in asked.items()})
+    found = declared_digits.merged(engine.collect(read(step, declared_digits.FOUND)))
+    return [
+        Violation(asked[at][0], absolutely_below(*asked[at][1:]), rows, first, rows)
+        for at, (rows, first) in found.items()
+    ]
+
+
+def most_rows(index: Index) -> int:
+    """Return how many rows a state has at the most: those of its files."""
+    files = [*index.marker.files, *(index.below.marker.files if index.below is not None else ())]
+    return sum(file.rows for file in files)
+
+
 def count_rows(engine: Engine[Any], index: Index) -> int:
-    """Count the rows of a state, file by file."""
+    """Count the rows of a state; a layer has to be laid over what is below to know."""
+    if index.marker.rows is not None:
+        return index.marker.rows
     counts = of_index(engine, index, [BLOCK], counted, _COUNT)
     return sum(row["rows"] for row in engine.collect(counts))
 

@@ -9,7 +9,7 @@ table takes all steps in one task; a table without keys needs only the last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from singerlake.engine.local import LocalEngine
 from singerlake.format.log import Block
 from singerlake.format.types import identity
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.steps import Batches, Step
 from singerlake.rows.blocks import block_tasks
 from singerlake.rows.blocks.asked_keys import NEVER, WORTHWHILE, AskedKeys
@@ -30,6 +30,7 @@ from singerlake.rows.state.newest_rows import (
     SPLIT_KEYS,
     KeyStep,
     NewestStep,
+    PlaceStep,
     RowStep,
     SingleTaskStep,
 )
@@ -68,7 +69,7 @@ class Plan:
         return [task[-1].number for task in self.tasks]
 
 
-def needed_blocks(snapshot: Snapshot) -> Sequence[Block]:
+def needed_blocks(snapshot: TableState) -> Sequence[Block]:
     """Return the blocks that can hold a row of a state."""
     return activations.needed(snapshot.blocks, activations.survival(snapshot.blocks))
 
@@ -76,11 +77,11 @@ def needed_blocks(snapshot: Snapshot) -> Sequence[Block]:
 def planned(
     engine: Engine[Any],
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     *,
     digests: bool = False,
     shape: Shape | None = None,
-    reads_as: Snapshot | None = None,
+    reads_as: TableState | None = None,
     shown: bool = False,
     blocks: Sequence[Block] | None = None,
     after: int | None = None,
@@ -151,6 +152,30 @@ def through(
     return engine.map(asked_for, step, schema)
 
 
+def at_places(
+    engine: Engine[R],
+    plan: Plan,
+    places: Callable[[Step, Schema], R],
+    consumer: Step,
+    schema: Schema,
+) -> R:
+    """Give some of a state's rows to a step, by their positions, and return what it makes of them.
+
+    Args:
+        engine: Reads them.
+        plan: How the state's blocks are shared out.
+        places: Gives the positions to a step, as ``positions.each_code`` does.
+        consumer: Called once for each part, with rows and their provenance.
+        schema: Of what it gives.
+    """
+    if not plan.tasks:
+        return engine.map(engine.source([]), consumer, schema)
+    asked = engine.exchange(
+        places(PlaceStep(plan.ends), PICKED), len(plan.tasks), "task", plan.sent
+    )
+    return engine.map(asked, RowStep(plan.reader, plan.shape.survival, consumer), schema)
+
+
 def picked(engine: Engine[R], plan: Plan, *, asked: Sequence[bytes] | None = None) -> R:
     """Find where the newest row of each key lies, whether it is one of the state or removes one.
 
@@ -166,7 +191,7 @@ def picked(engine: Engine[R], plan: Plan, *, asked: Sequence[bytes] | None = Non
     return engine.map(shared, NewestStep(plan.ends, plan.shape.apart), PICKED)
 
 
-def local_rows(table: Table, snapshot: Snapshot, *, digests: bool = False) -> Batches:
+def local_rows(table: Table, snapshot: TableState, *, digests: bool = False) -> Batches:
     """Read a state's rows in this process, with provenance, misfits as null."""
     engine = LocalEngine()
     plan = planned(engine, table, snapshot, digests=digests, shown=True)

@@ -25,7 +25,7 @@ from singerlake.errors import DamagedError, DataError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import INDEX_FORMAT, IndexFile, IndexMarker
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.row_columns import DELETED, DIGEST, PROVENANCE
 from singerlake.rows.blocks.misfits import key_ways_out
 from singerlake.rows.state.parquet_parts import Part, PartReader
@@ -49,7 +49,7 @@ class Index:
     """
 
     table: Table
-    snapshot: Snapshot
+    snapshot: TableState
     shape: Shape
     marker: IndexMarker
     below: Index | None = None
@@ -101,12 +101,12 @@ class Index:
         return below + sum(file.bytes for file in self.marker.files)
 
 
-def folder_of(table: Table, snapshot: Snapshot) -> str:
+def folder_of(table: Table, snapshot: TableState) -> str:
     """Return the key prefix of the index of a state, which nobody shares who reads it otherwise."""
     return table.name.index(snapshot.number, snapshot.rules)
 
 
-def load(table: Table, snapshot: Snapshot) -> Index | None:
+def load(table: Table, snapshot: TableState) -> Index | None:
     """Load a snapshot's index; None where there is none that can be used.
 
     What is in its files is not looked at: see :func:`sound`, and ``PartReader``.
@@ -147,7 +147,7 @@ def load(table: Table, snapshot: Snapshot) -> Index | None:
     return Index(table, snapshot, shape_of(snapshot), marker, below)
 
 
-def sound(table: Table, snapshot: Snapshot) -> Index | None:
+def sound(table: Table, snapshot: TableState) -> Index | None:
     """Load a snapshot's index, where its files are as they were written.
 
     Spark's own reader of Parquet proves its pages by their checksums, and nothing proves a
@@ -165,7 +165,7 @@ def sound(table: Table, snapshot: Snapshot) -> Index | None:
     return index
 
 
-def _below(table: Table, snapshot: Snapshot, number: int) -> Index | None:
+def _below(table: Table, snapshot: TableState, number: int) -> Index | None:
     """The index of a whole state that a layer lies on."""
     if not 0 < number < snapshot.number:
         return None
@@ -174,7 +174,7 @@ def _below(table: Table, snapshot: Snapshot, number: int) -> Index | None:
     return below if below is not None and below.below is None else None
 
 
-def drop(table: Table, snapshot: Snapshot) -> None:
+def drop(table: Table, snapshot: TableState) -> None:
     """Delete a transaction's index, marker first, so that nobody trusts what is left of it."""
     folder = folder_of(table, snapshot.earliest_equal())
     table.store.delete(folder + names.INDEX_MARKER)
@@ -184,7 +184,7 @@ def drop(table: Table, snapshot: Snapshot) -> None:
 
 def finish(
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     shape: Shape,
     written: Iterable[Mapping[str, Any]],
     below: Index | None = None,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from singerlake.engine.base import Engine
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.blocks import positions
 from singerlake.snapshot import from_blocks
@@ -23,7 +23,7 @@ _COUNTED = "rows long, came long, went long"
 
 
 def differing_rows(
-    engine: Engine[Any], table: Table, one: Snapshot, other: Snapshot
+    engine: Engine[Any], table: Table, one: TableState, other: TableState
 ) -> tuple[int, int, int]:
     """Compare which rows two states have.
 

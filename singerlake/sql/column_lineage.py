@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from singerlake.format.names import TableName
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.sql import plan, plan_columns
 
 _TABLE = "View"
@@ -30,7 +30,7 @@ class Origins:
     """
 
     frame: DataFrame
-    tables: Mapping[str, Snapshot]
+    tables: Mapping[str, TableState]
 
     def columns(self) -> dict[str, list[tuple[TableName, str]]]:
         """For each column by its name the tables' columns that its values are made of, in order."""

@@ -20,7 +20,7 @@ from singerlake.engine.spark.jvm.failures import first_line
 from singerlake.errors import InvalidQueryError
 from singerlake.format import sql_tokens
 from singerlake.format.overlay import Constraint, Overlay
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.nearest import offer
 from singerlake.overlay.alter import OverlayChange
 from singerlake.overlay.overlay_changes import with_constraint
@@ -46,7 +46,7 @@ def with_check(spark: SparkSession, name: str, sql: str) -> OverlayChange:
         sql: The condition, with columns by the names that people see.
     """
 
-    def change(present: Snapshot) -> Overlay:
+    def change(present: TableState) -> Overlay:
         names = [column for column, _ in present.columns]
         return with_constraint(present, name, _constraint(spark, names, sql))
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import reduce
 from operator import and_, or_
@@ -22,67 +21,23 @@ from singerlake.format.overlay import Constraint
 from singerlake.format.overlay_words import constraint_words
 from singerlake.format.types import DIGITS, INTEGER, NUMBER, Kind, Type
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.quantities import count
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, alias
+from singerlake.rows.batches.violations import FIRST, Violation, cut
 from singerlake.rows.state.shape import Shape
 from singerlake.rows.validation.pattern_step import PatternStep
-from singerlake.safe_text import visible
 from singerlake.snapshot import building
 from singerlake.sql import conditions
 from singerlake.sql.state import index_rows
 from singerlake.sql.state.frames import spark_type
 
-FIRST = 10
-"""Rows that are shown; the others are counted."""
-_LONGEST = 100
 _PARTED = (Kind.STRUCT, Kind.LIST)
 _CONTEXT = Context(prec=1_000)
 """For all digits of a double's bound."""
 
 
-@dataclass(frozen=True)
-class Violation:
-    """The rows of a state that do not keep a constraint.
-
-    Attributes:
-        name: The constraint's.
-        words: What it asks for.
-        rows: How many rows break it.
-        first: The first of them: what each has in the constraint's columns, and where it is; of
-            ``unique`` the values that several rows have.
-        found: How many there are of what ``first`` has the first of.
-        why: Why nobody can tell which rows break it; empty where that is known.
-        breaking: The rows, but for ``unique``.
-    """
-
-    name: str
-    words: str
-    rows: int
-    first: Sequence[str]
-    found: int
-    why: str = ""
-    breaking: DataFrame | None = None
-
-    @property
-    def untold(self) -> str:
-        """Say why nobody can tell which rows break it."""
-        return f"{self.name} ({visible(self.words)}) cannot be computed: {self.why}"
-
-    def lines(self) -> Iterator[str]:
-        """Say what is wrong, line by line."""
-        if self.why:
-            yield f"  {self.untold}"
-            return
-        breaks = "breaks" if self.rows == 1 else "break"
-        yield f"  {count(self.rows, 'row')} {breaks} {self.name} ({visible(self.words)}):"
-        for text in self.first:
-            yield f"    {text}"
-        if self.found > len(self.first):
-            yield f"    and {self.found - len(self.first):,} more"
-
-
-def broken_constraints(engine: SparkEngine, table: Table, snapshot: Snapshot) -> list[Violation]:
+def broken_constraints(engine: SparkEngine, table: Table, snapshot: TableState) -> list[Violation]:
     """Find the constraints that the rows of a state do not keep."""
     asked = snapshot.overlay.constraints
     if not asked:
@@ -92,7 +47,7 @@ def broken_constraints(engine: SparkEngine, table: Table, snapshot: Snapshot) ->
         return check_constraints(index_rows.rows(engine.spark, built), built.shape, asked)
 
 
-def violations_error(snapshot: Snapshot, found: list[Violation]) -> SingerlakeError:
+def violations_error(snapshot: TableState, found: list[Violation]) -> SingerlakeError:
     """Say why a state cannot be a version: its rows that do not keep the table's constraints."""
     return ViolationsError.of_lines(
         f"rows of {snapshot.table} at transaction {snapshot.number} do not keep its constraints, "
@@ -263,7 +218,7 @@ def _not_unique(frame: DataFrame, shape: Shape, name: str, one: Constraint) -> V
     rows = totals["rows"] or 0
     first = alike.orderBy(F.desc("count"), *columns).limit(FIRST).collect() if rows else []
     texts = [
-        f"{', '.join(f'{n} {_cut(row[c])}' for n, c in zip(one.columns, columns, strict=True))}: "
+        f"{', '.join(f'{n} {cut(row[c])}' for n, c in zip(one.columns, columns, strict=True))}: "
         f"{count(row['count'], 'row')}"
         for row in first
     ]
@@ -281,13 +236,8 @@ def _first(broken: DataFrame, shape: Shape, one: Constraint) -> list[str]:
         ", ".join(
             [
                 *(f"{word} {row[block]}:{row[ordinal]}" for word, block, ordinal in where),
-                *(f"{name} {_cut(row[column])}" for name, column in shown),
+                *(f"{name} {cut(row[column])}" for name, column in shown),
             ]
         )
         for row in rows
     ]
-
-
-def _cut(value: Any) -> str:
-    text = "null" if value is None else visible(str(value))
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

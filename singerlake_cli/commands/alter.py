@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -14,12 +14,12 @@ from singerlake.errors import UsageError
 from singerlake.format.column_list import ColumnSpec, parse_columns
 from singerlake.format.overlay import Overlay
 from singerlake.format.types import Kind, Type
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.overlay import overlay_changes
 from singerlake.overlay.alter import OverlayChange, retyped
-from singerlake_cli.altering import TABLE, Altering, alters
+from singerlake_cli.altering import TABLE, Altering, alters, version_document
 from singerlake_cli.constraint_options import constraint_of, constraint_options
-from singerlake_cli.shared import SubcommandGroup, begin_spark, complete_table
+from singerlake_cli.shared import SubcommandGroup, complete_table
 
 _BARE = (Kind.STRING, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP)
 """Columns whose values JSON has as strings, and people write without quotes."""
@@ -79,7 +79,7 @@ def add_column(
         )
     schema = {k: v for k, v in column.property().items() if k != "default"}
 
-    def change(snapshot: Snapshot) -> Overlay:
+    def change(snapshot: TableState) -> Overlay:
         return overlay_changes.with_column(
             snapshot, name, schema, description=description or None, **values
         )
@@ -132,8 +132,7 @@ def retype(
     As text, each value reads as the tap wrote it, whatever the tap's schema says: for columns with
     values that fit no other type. In a key column, 1 and 1.0 remain the same key, and read as 1.
 
-    Another type is one of add-column's. It is refused where values of the table do not fit it,
-    which Spark finds out.
+    Another type is one of add-column's. It is refused if values of the table do not fit it.
 
     \b
     singerlake alter tap-shop.orders retype amount text
@@ -141,17 +140,18 @@ def retype(
     """
     schema = None if kind == "text" else _type_of(column, kind)
     change = partial(overlay_changes.with_type, name=column, schema=schema)
-    done = altering.done(change, allow_misfits=allow_misfits)
+    altering.options = replace(altering.options, allow_misfits=allow_misfits)
+    done = altering.done(change)
     said = retyped(altering.head, column, change(altering.head), done)
     name, dry_run = str(altering.table.name), altering.options.dry_run
     altering.shared.output.result(
         lambda: {
             "table": name,
             **asdict(said),
-            **altering.version_document(),
+            **version_document(done),
             "dry_run": dry_run,
         },
-        lambda: altering.say(f"column {column!r}{_retyped(said, dry_run)}"),
+        lambda: altering.say(f"column {column!r}{_retyped(said, dry_run)}", done),
     )
 
 
@@ -162,7 +162,7 @@ def set_key(
     altering: Altering,
     columns: tuple[str, ...],
 ) -> None:
-    """Give the table a key of COLUMNS, whatever its tap calls one (on Spark).
+    """Give the table a key of COLUMNS, whatever its tap calls one.
 
     Refused where rows lack a value of it, or two have the same. Where replaced or deleted rows
     would come back under the new key, all rows are written again, as a revert of a table without a
@@ -199,10 +199,11 @@ def add_constraint(
     one = constraint_of(kinds)
     change: OverlayChange = partial(overlay_changes.with_constraint, name=name, constraint=one)
     if one.kind == "check":
-        begin_spark(*altering.cluster)
+        altering.choice.need_spark("alter add-constraint --check", "the condition of --check")
         from singerlake.sql.conditions import with_check
 
-        change = with_check(altering.spark(), name, one.sql)
+        engine: Any = altering.choice.spark_engine("alter add-constraint --check")
+        change = with_check(engine.spark, name, one.sql)
     altering.show(change)
 
 
@@ -224,7 +225,7 @@ def set_default(altering: Altering, column: str, value: str | None) -> None:
     The rows that are there stay as they are.
     """
 
-    def change(snapshot: Snapshot) -> Overlay:
+    def change(snapshot: TableState) -> Overlay:
         type_ = dict(snapshot.columns).get(column, Type(Kind.TEXT))
         default = None if value is None else _value(value, type_)
         return overlay_changes.with_default(snapshot, column, default)

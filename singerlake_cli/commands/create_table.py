@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec import structs
 
+from singerlake.engine.choice import SPARK, EngineChoice
 from singerlake.errors import UsageError
-from singerlake.format import names
 from singerlake.format.column_list import parse_columns, schema_of_columns
 from singerlake.format.log import SchemaEntry
-from singerlake.format.names import TableName
-from singerlake.format.schema_hash import schema_hash
 from singerlake.format.type_list import declared_type
-from singerlake.format.types import columns_of
 from singerlake.lake import Lake
-from singerlake.log.scan import is_table
-from singerlake.log.snapshot import Snapshot
-from singerlake.nearest import bare
 from singerlake.ops.change.plan import ChangeOptions, check_words
-from singerlake.ops.create import create as plans
+from singerlake.ops.create.create import Created
+from singerlake.ops.create.table import CreateOptions, create, plan
 from singerlake_cli import changes, output
 from singerlake_cli.new_table_notes import note_dropped, note_new_lake
-from singerlake_cli.shared import Shared, begin_spark, creation_options, spark_options, start_spark
+from singerlake_cli.shared import Shared, SparkStart, creation_options, spark_options
 from singerlake_cli.working import working
-
-if TYPE_CHECKING:
-    from singerlake.ops.create.create_table import Created
 
 
 @click.command("create-table")
@@ -83,13 +75,11 @@ def command(
     if sql is None or listed is not None:
         raise UsageError("say either --from-query or --columns")
     lake = shared.lake()
-    note_dropped(shared, _check_new(lake, table))
-    begin_spark(master, conf)
-    from singerlake.ops.create.create_table import create
-
+    before = plan(lake, table)
+    note_dropped(shared, before)
+    choice = EngineChoice.of(SPARK, start=SparkStart(master, conf))
     with working(f"making {table}"):
-        spark = start_spark(master, conf)
-        made = create(spark, lake, table, sql, keys=keys, options=change)
+        made = create(lake, table, CreateOptions(sql, keys, None, change), choice, planned=before)
     shared.output.result(
         lambda: _as_json(made, dry_run=change.dry_run), lambda: _print(made, dry_run=change.dry_run)
     )
@@ -102,48 +92,34 @@ def _create_empty(
     keys: tuple[str, ...],
     change: ChangeOptions,
 ) -> None:
-    if change.new_version:
-        raise UsageError(
-            "--new-version goes with --from-query: a table without a row has no state to freeze"
-        )
     schema = schema_of_columns(parse_columns(listed), list(keys))
     lake = Lake.open(shared.uri, create=True)
-    before = _check_new(lake, table)
+    before = plan(lake, table)
     note_dropped(shared, before)
-    name = before.table
-    done = None
     if not change.dry_run:
         note_new_lake(shared, lake)
-        taps = lake.file.taps if lake.file is not None else ()
-        done = plans.create_empty(
-            lake.store,
-            name,
-            schema,
-            comment=change.comment,
-            metadata=change.metadata,
-            known_taps=taps,
-        )
+    made = create(lake, table, CreateOptions(schema=schema, change=change), planned=before)
     shared.output.result(
         lambda: {
-            "table": str(name),
-            "transaction": None if done is None else done.number,
+            "table": str(made.table),
+            "transaction": made.transaction,
             "rows": 0,
-            "columns": [{"name": n, "type": str(type_)} for n, type_ in columns_of(schema)],
+            "columns": [{"name": n, "type": str(type_)} for n, type_ in made.columns],
             "schema": schema.schema,
-            "schema_hash": schema_hash(schema.schema, schema.key_properties),
-            "key_properties": schema.key_properties,
+            "schema_hash": made.schema_hash,
+            "key_properties": made.key_properties,
             "dry_run": change.dry_run,
         },
-        lambda: _print_empty(name, schema, done),
+        lambda: _print_empty(made, schema),
     )
 
 
-def _print_empty(name: TableName, schema: SchemaEntry, done: Snapshot | None) -> None:
+def _print_empty(made: Created, schema: SchemaEntry) -> None:
     properties = schema.schema["properties"]
     output.say(
-        f"{name}: would be made with these columns"
-        if done is None
-        else f"{name}: no row yet, transaction {done.number}"
+        f"{made.table}: would be made with these columns"
+        if made.transaction is None
+        else f"{made.table}: no row yet, transaction {made.transaction}"
     )
     rows = [
         (
@@ -154,22 +130,9 @@ def _print_empty(name: TableName, schema: SchemaEntry, done: Snapshot | None) ->
             json.dumps(spec["default"], ensure_ascii=False) if "default" in spec else None,
             spec.get("description"),
         )
-        for (column, type_), spec in zip(columns_of(schema), properties.values(), strict=True)
+        for (column, type_), spec in zip(made.columns, properties.values(), strict=True)
     ]
     output.print_table(None, ("column", "type~", "key", "null", "default~", "comment~"), rows)
-
-
-def _check_new(lake: Lake, text: str) -> Snapshot:
-    """Refuse a name that is taken, also one with a dash where the new one has an underscore."""
-    new = plans.new_name(text)
-    like = [tap for tap in lake.taps() if bare(tap) == bare(new.tap)]
-    for other in names.alike(new, [table for tap in like for table in lake.tables(tap)]):
-        if other != new and is_table(lake.store, other):
-            raise UsageError(
-                f"there is a table {other} already, which {new} means in SQL too: choose another "
-                "name"
-            )
-    return plans.check_new(lake.store, new)
 
 
 def _as_json(made: Created, *, dry_run: bool) -> dict[str, Any]:

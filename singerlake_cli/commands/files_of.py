@@ -10,8 +10,8 @@ import click
 from singerlake.errors import NotFoundError
 from singerlake.format.names import TableRef
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.state_files import StateFile, state_files
+from singerlake.log.table_state import TableState
 from singerlake_cli import duckdb_sql, output
 from singerlake_cli.shared import Shared, begin_spark, complete_table, spark_options, start_spark
 from singerlake_cli.working import working
@@ -75,7 +75,7 @@ def command(
     _print_index(shared, index, form)
 
 
-def _print_raw(shared: Shared, table: Table, snapshot: Snapshot, form: str) -> None:
+def _print_raw(shared: Shared, table: Table, snapshot: TableState, form: str) -> None:
     files = state_files(table.store, snapshot)
     paths = [_path(table, file.key) for file in files]
     if more := sum(file.holds_more for file in files):
@@ -99,7 +99,7 @@ def _raw_as_json(path: str, file: StateFile) -> dict[str, Any]:
 def _index(
     table: Table,
     ref: TableRef,
-    snapshot: Snapshot,
+    snapshot: TableState,
     build: tuple[str | None, tuple[str, ...]] | None,
 ) -> Index:
     from singerlake.snapshot import index
@@ -143,7 +143,7 @@ def _print_index(shared: Shared, index: Index, form: str) -> None:
 
 def _print(
     shared: Shared,
-    snapshot: Snapshot,
+    snapshot: TableState,
     kind: str,
     files: list[dict[str, Any]],
     lines: list[str],

@@ -12,8 +12,8 @@ from singerlake.format.log import Entry
 from singerlake.format.metadata import TransactionSummary
 from singerlake.lake import Table
 from singerlake.log import versions as all_versions
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.state_files import last_readable
+from singerlake.log.table_state import TableState
 from singerlake_cli import output
 from singerlake_cli.entries import all_entries, comment, made_by, readable_entries, run_id
 from singerlake_cli.shared import Shared, complete_table
@@ -95,7 +95,7 @@ def command(shared: Shared, table: str, limit: int, operations: tuple[str, ...])
 def _print(
     title: str,
     newest: Sequence[TransactionSummary],
-    snapshot: Snapshot,
+    snapshot: TableState,
     entries: Mapping[int, Entry],
     notes: Sequence[str],
 ) -> None:
@@ -128,7 +128,7 @@ def _print(
     output.print_table(title, columns, rows, *notes, drop=DROPPED_FIRST)
 
 
-def _note(snapshot: Snapshot, entry: Entry | None) -> str | None:
+def _note(snapshot: TableState, entry: Entry | None) -> str | None:
     """What a transaction did beside changing rows, and why it was made."""
     if entry is None:
         return None
@@ -162,7 +162,7 @@ def _refreshed(said: Mapping[str, Any]) -> Iterator[str]:
     yield f"{name} of {', '.join(read) or 'nothing'}"
 
 
-def _notes(table: str, snapshot: Snapshot, readable: int) -> list[str]:
+def _notes(table: str, snapshot: TableState, readable: int) -> list[str]:
     """What to know of states that cannot be read."""
     notes = []
     if readable < snapshot.number:
@@ -187,7 +187,7 @@ def _notes(table: str, snapshot: Snapshot, readable: int) -> list[str]:
 
 
 def _as_json(
-    table: Table, snapshot: Snapshot, numbers: Sequence[int], readable: int
+    table: Table, snapshot: TableState, numbers: Sequence[int], readable: int
 ) -> list[dict[str, Any]]:
     entries = all_entries(table, numbers)
     return [

@@ -14,7 +14,7 @@ from singerlake.format.names import REJECTED, TableName, written
 from singerlake.lake import Lake, Table
 from singerlake.log import repeats
 from singerlake.log.repeats import Repeats
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.nearest import bare, offer
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, exit_with
@@ -77,7 +77,7 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
     gone = 0
     lake_file = lake.annotations()
 
-    def look(table: Table) -> tuple[Snapshot, dict[str, Any]]:
+    def look(table: Table) -> tuple[TableState, dict[str, Any]]:
         snapshot = table.snapshot()
         return snapshot, _measured(lake, snapshot) if measured else {}
 
@@ -109,7 +109,7 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
     exit_with(shared, failed)
 
 
-def _described(snapshot: Snapshot, repeated: Repeats | None) -> dict[str, Any]:
+def _described(snapshot: TableState, repeated: Repeats | None) -> dict[str, Any]:
     """What is listed of a table, from its log alone."""
     writes = [t for t in snapshot.own_transactions if t.rows]
     name = snapshot.table
@@ -126,7 +126,7 @@ def _described(snapshot: Snapshot, repeated: Repeats | None) -> dict[str, Any]:
     }
 
 
-def _measured(lake: Lake, snapshot: Snapshot) -> dict[str, Any]:
+def _measured(lake: Lake, snapshot: TableState) -> dict[str, Any]:
     """What a table takes, and what of it a vacuum could give back."""
     from singerlake.ops.vacuum.sizes import sizes  # late: with the plans of a vacuum
 

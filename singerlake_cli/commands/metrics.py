@@ -21,7 +21,7 @@ from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName
 from singerlake.lake import Lake, Table
 from singerlake.log.locks.holders import locks
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake_cli import output
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.prometheus import PREFIX, Metric, text
@@ -113,7 +113,7 @@ def _tables(lake: Lake, found: dict[str, Metric], *, measured: bool) -> list[Sin
     refused: set[TableName] = set()
     nothing = set()
 
-    def look(table: Table) -> tuple[Snapshot, Sizes | None]:
+    def look(table: Table) -> tuple[TableState, Sizes | None]:
         snapshot = table.snapshot()
         return snapshot, _taken(lake, snapshot) if measured else None
 
@@ -155,7 +155,7 @@ def _rejected(rows: Mapping[TableName, int], refused: Container[TableName], metr
                 metric.add(own, tap=name.tap, stream=stream)
 
 
-def _table(snapshot: Snapshot, found: dict[str, Metric]) -> int:
+def _table(snapshot: TableState, found: dict[str, Metric]) -> int:
     """Take what the log says of a table; return its records."""
     own = snapshot.own_transactions
     version = snapshot.frozen[-1] if snapshot.frozen else None
@@ -178,7 +178,7 @@ def _table(snapshot: Snapshot, found: dict[str, Metric]) -> int:
     return rows
 
 
-def _taken(lake: Lake, snapshot: Snapshot) -> Sizes:
+def _taken(lake: Lake, snapshot: TableState) -> Sizes:
     from singerlake.ops.vacuum.sizes import sizes  # late: with the plans of a vacuum
 
     return sizes(lake.store, snapshot)

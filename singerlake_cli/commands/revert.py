@@ -16,7 +16,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.log import conflicts
 from singerlake.log.acknowledged import is_state_kept
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.versions import warn_of_rules
 from singerlake.ops.rows_back.revert_plan import RevertPlan, kept, undone_by
 from singerlake_cli import output
@@ -125,7 +125,7 @@ def command(
 
 
 def _announced(
-    shared: Shared, table: Table, head: Snapshot, to: int, spelled: str, *, dry_run: bool
+    shared: Shared, table: Table, head: TableState, to: int, spelled: str, *, dry_run: bool
 ) -> list[TransactionSummary]:
     """Say what is undone, before anything is; gives the transactions."""
     if not head.at(to).schema.key_properties:
@@ -142,7 +142,7 @@ def _announced(
 def _say(
     shared: Shared,
     table: Table,
-    head: Snapshot,
+    head: TableState,
     undone: list[TransactionSummary],
     done: Reverted,
     *,
@@ -224,7 +224,9 @@ def _keyless(table: TableName) -> str:
     )
 
 
-def _target(head: Snapshot, version: str | None, transaction: int | None, time: str | None) -> int:
+def _target(
+    head: TableState, version: str | None, transaction: int | None, time: str | None
+) -> int:
     if [version, transaction, time].count(None) != 2:  # noqa: PLR2004
         raise UsageError("name the state: one of --to, --to-transaction, --to-time")
     if version is not None:

@@ -16,7 +16,7 @@ from singerlake.format.log import FrozenVersion, Operation
 from singerlake.format.metadata import last_sync
 from singerlake.format.types import Kind, Type, columns_of
 from singerlake.log import log
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, complete_table
@@ -80,7 +80,7 @@ def command(shared: Shared, table: str) -> None:
     )
 
 
-def _print(facts: dict[str, Any], snapshot: Snapshot, entry: TableEntry) -> None:
+def _print(facts: dict[str, Any], snapshot: TableState, entry: TableEntry) -> None:
     for label, value in _lines(facts):
         output.say(f"{label:<{LABELS}}{value}", hang=LABELS)
     descriptions = column_texts(snapshot.schema, entry.columns)
@@ -114,7 +114,7 @@ def _print_versions(newest: Sequence[FrozenVersion], count: int) -> None:
     output.print_table(None, columns, rows, note)
 
 
-def _facts(name: str, snapshot: Snapshot) -> dict[str, Any]:
+def _facts(name: str, snapshot: TableState) -> dict[str, Any]:
     files = {block.file for block in snapshot.blocks}
     writes = [t for t in snapshot.own_transactions if t.rows]
     extracted = _in_time(time for b in snapshot.blocks for time in (b.first, b.last))
@@ -203,7 +203,7 @@ def job_line(run: dict[str, Any]) -> str:
     return f"{run['outcome']} {output.ago(run['time'])}, {rows}{where}"
 
 
-def _staged(store: Store, snapshot: Snapshot) -> dict[str, Any] | None:
+def _staged(store: Store, snapshot: TableState) -> dict[str, Any] | None:
     """The projection whose rows a staging table has, and what they were computed of.
 
     Metadata are a writer's word: what is not as `publish` writes it says nothing.
@@ -245,7 +245,7 @@ def _recent(rows: list[int]) -> str:
     return f"{output.sparkline(rows)}  {output.count(sum(rows), 'record')} in {many}"
 
 
-def columns(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
+def columns(snapshot: TableState) -> list[tuple[str, str, bool]]:
     """Name, type as the tap says it, and whether it is a key, of every column."""
     schema = snapshot.schema
     properties = schema.schema.get("properties")

@@ -13,7 +13,7 @@ from singerlake.format.names import TableName
 from singerlake.format.type_list import declared_type, parse_names, parse_types
 from singerlake.format.types import type_of
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.plan import ChangeOptions, Mode, check_words, plan
 from singerlake.ops.create import create as plans
 from singerlake_cli import changes, folder_upload, output
@@ -124,7 +124,7 @@ def command(
     )
 
 
-def _target(lake: Lake, text: str, mode: Mode) -> Table | Snapshot:
+def _target(lake: Lake, text: str, mode: Mode) -> Table | TableState:
     """The table, or what one that is to be made goes on from.
 
     Raises:
@@ -164,7 +164,7 @@ def _check_there(
 
 
 def _ready(
-    shared: Shared, lake: Lake, target: Table | Snapshot, change: ChangeOptions
+    shared: Shared, lake: Lake, target: Table | TableState, change: ChangeOptions
 ) -> Table | TableName:
     """Check what is asked of a table, and say what there is to say before one is made."""
     if isinstance(target, Table):

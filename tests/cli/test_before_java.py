@@ -42,7 +42,7 @@ def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     def started(*_: object) -> NoReturn:
         raise AssertionError("Java starts")
 
-    for name in ("commands.create_table", "commands.query", "shared"):
+    for name in ("commands.query", "shared"):
         module = importlib.import_module(f"singerlake_cli.{name}")
         monkeypatch.setattr(module, "begin_spark", started)
         monkeypatch.setattr(module, "start_spark", started)

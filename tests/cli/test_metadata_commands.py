@@ -24,7 +24,7 @@ from singerlake.format.names import TableName
 from singerlake.format.types import RULES
 from singerlake.lake import Lake, Table
 from singerlake.log.commit import commit, draft_entry
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.local.store import LocalStore
 from singerlake_cli.commands.show import columns
 from singerlake_cli.main import COMMANDS, cli
@@ -41,7 +41,7 @@ def filled(lake: Lake) -> Lake:
     commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 9}])
     commit_rows(lake, "tap-shop.public.items", PROPERTIES, [], [{"id": 1}])
 
-    def draft(snapshot: Snapshot) -> Entry:
+    def draft(snapshot: TableState) -> Entry:
         version = FrozenVersion(
             number=1,
             transaction=1,
@@ -230,17 +230,13 @@ def test_a_message_of_several_lines_has_no_line_of_a_names(
 def test_what_a_new_table_read_is_a_line_of_its_own(
     filled: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from singerlake.ops.create import create_table
+    from singerlake.ops.create.create import Created
     from singerlake.sql.result import Source
 
     source = Source(TableName("t", LIES[0]), None, 3)
-    made = create_table.Created(
-        TableName("t", LIES[1]), 1, 2, 1, "lt1:0123456789", "LbGaR4O", [], [source]
-    )
-    monkeypatch.setattr(create_table, "create", lambda *_, **__: made)
+    made = Created(TableName("t", LIES[1]), 1, 2, 1, "lt1:0123456789", "LbGaR4O", [], [source])
     module = "singerlake_cli.commands.create_table"
-    monkeypatch.setattr(f"{module}.begin_spark", lambda *_: None)
-    monkeypatch.setattr(f"{module}.start_spark", lambda *_: None)
+    monkeypatch.setattr(f"{module}.create", lambda *_, **__: made)
     lines = run(filled, "create-table", "t.x", "--from-query", "select 1").stdout.splitlines()
     assert [line.split(" ")[0] for line in lines] == ["t.error:", "read"]
     assert lines[1].endswith("at transaction 3")
@@ -261,7 +257,7 @@ def test_what_people_change_makes_no_table_fresh(
     times = {"sync": "2020-01-01T00:00:00Z", "change": "2020-02-02T00:00:00Z"}
     log = ["sync", "change", "change"]
 
-    def snapshot(table: Table, **more: Any) -> Snapshot:
+    def snapshot(table: Table, **more: Any) -> TableState:
         seen = whole(table, **more)
         past = [
             structs.replace(one, operation=did, time=times[did], rows=1)

@@ -216,7 +216,7 @@ CASES = {
         ["create-table", "views.totals", "--from-query", "select 1"],
         ["views.totals", "1 row,", f"read {TABLE}.1"],
         lambda: created(),
-        "singerlake.ops.create.create_table.create",
+        "singerlake_cli.commands.create_table.create",
     ),
     "revert": Case(
         ["revert", TABLE, "--to-transaction", "1"],
@@ -281,7 +281,7 @@ NOT_HERE = {
 
 
 def created() -> Any:
-    from singerlake.ops.create.create_table import Created
+    from singerlake.ops.create.create import Created
 
     sources = ready_made([], []).sources
     return Created(TableName("views", "totals"), 1, 1, 1, HASH, "abcdefg", [], sources)

@@ -19,7 +19,7 @@ from singerlake.format.metadata import Lease
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.log.lease import leases
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.vacuum import plan as vacuum
 from singerlake.ops.vacuum.items import Item
 from singerlake.ops.vacuum.plan import (
@@ -329,7 +329,7 @@ def test_a_table_is_looked_at_once_unless_it_changes_meanwhile(
     table = only_deletion_left(lake)
     planned: list[int] = []
 
-    def plan(store: Store, snapshot: Snapshot, options: VacuumOptions) -> VacuumPlan:
+    def plan(store: Store, snapshot: TableState, options: VacuumOptions) -> VacuumPlan:
         planned.append(snapshot.number)
         return plan_vacuum(store, snapshot, options)
 

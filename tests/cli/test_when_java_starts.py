@@ -51,7 +51,8 @@ EXAMPLES = {
     "publish": ["--all", "--file", "{folder}/projections.yml"],
     "query": ["select * from tap.s"],
     "upload": ["tap.s", "{folder}/rows.csv"],
-    "update": ["tap.s", "--set", "name = 'x'", "--where", "id = 1"],
+    "update": ["tap.s", "--set", "name = 'x'", "--key", "1"],
+    "update --where": ["tap.s", "--set", "name = 'x'", "--where", "id = 1"],
     "delete": ["tap.s", "--key", "1"],
     "delete --where": ["tap.s", "--where", "id = 1"],
     "rows": ["tap.s", "--key", "1"],
@@ -131,6 +132,7 @@ def test_command_starts_java_as_the_page_says(
         "delete",
         "erase",
         "publish",
+        "update",
     ],
 )
 def test_engine_spark_starts_it_and_engine_local_does_not(

@@ -16,7 +16,7 @@ from singerlake.errors import DroppedError, NotFoundError, UsageError
 from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
 from singerlake.ops import freeze as freezing
 from singerlake.ops import freeze_lake_plan as freeze_lake
@@ -386,14 +386,18 @@ class Alter(Operation):
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "x"}, *self.state])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        from singerlake.engine.spark.jvm.session import session
-        from singerlake.ops.alter import alter
+        from singerlake.ops.alter.alter import alter
 
-        def by_name(snapshot: Snapshot) -> Overlay:
+        def by_name(snapshot: TableState) -> Overlay:
             return with_key(snapshot, ["name"])
 
         options = AlterOptions(writing=write_options(again=again))
-        alter(session("local[2]"), Lake(store).find(self.table)[0], by_name, options)
+        alter(Lake(store).find(self.table)[0], by_name, options, self.choice())
+
+    def choice(self) -> EngineChoice:
+        from singerlake.engine.spark.jvm.session import session
+
+        return EngineChoice.of(spark=session("local[2]"))
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
         table = plain.tables(dump)[self.table]
@@ -413,7 +417,7 @@ class CreateTable(Operation):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from singerlake.engine.spark.jvm.session import session
-        from singerlake.ops.create.create_table import create
+        from tests.frozen import create_on_spark as create
 
         sql = "select id, name from tap_test.t where id < 2"
         options = ChangeOptions(writing=write_options(again=again))

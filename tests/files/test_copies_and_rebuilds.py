@@ -17,8 +17,8 @@ from singerlake.format import file_paths, messages
 from singerlake.format.log import Entry, Operation
 from singerlake.lake import Lake, Table
 from singerlake.log.commit import commit, draft_entry
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import StagedTable, replace_block
+from singerlake.log.table_state import TableState
 from singerlake.ops.drop import drop_table
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.verify.files import check_file, check_lists
@@ -200,7 +200,7 @@ def change_photo(table: Table, photo: Callable[[str], dict[str, Any]]) -> None:
     staged.add(head.schema_hash, format_block.encode(text, 1, 1), block)
     staged.publish()
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         return draft_entry(NAME, Operation.CHANGE, blocks=staged.numbered(present.last_block))
 
     commit(table.store, head, draft)

@@ -18,7 +18,7 @@ from singerlake.files.folder import Folder
 from singerlake.files.folder_rows import SCHEMA, FolderRows
 from singerlake.files.stored import of_value, targets
 from singerlake.format import content, file_paths
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
 from singerlake.storage.local.together import LocalTogether
@@ -200,9 +200,9 @@ def test_a_file_that_is_not_what_was_found_is_refused(place: Path) -> None:
 
 
 def rows_of(
-    store: Store, folder: Folder, before: Snapshot | None = None, *, dry_run: bool = False
+    store: Store, folder: Folder, before: TableState | None = None, *, dry_run: bool = False
 ) -> tuple[list[dict[str, Any]], FolderRows]:
-    rows = FolderRows(store, NAME, lambda: before or Snapshot(NAME), folder, dry_run=dry_run)
+    rows = FolderRows(store, NAME, lambda: before or TableState(NAME), folder, dry_run=dry_run)
     try:
         return [json.loads(line) for line in rows.lines()], rows
     finally:

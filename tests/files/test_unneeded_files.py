@@ -18,8 +18,8 @@ from singerlake.format.log import Entry, Operation
 from singerlake.lake import Lake, Table
 from singerlake.log import log
 from singerlake.log.commit import commit, draft_entry
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import StagedTable, replace_block
+from singerlake.log.table_state import TableState
 from singerlake.ops.drop import drop_table, undrop_table
 from singerlake.ops.vacuum import plan as vacuum
 from singerlake.overlay.alter import AlterOptions
@@ -235,7 +235,7 @@ def change_naming(table: Table, path: str, files: Container[str] = ()) -> None:
     staged.add(head.schema_hash, data, replace_block(block, first_version=0, bytes=len(text)))
     staged.publish()
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         return draft_entry(NAME, Operation.CHANGE, blocks=staged.numbered(present.last_block))
 
     commit(table.store, table.snapshot(), draft, files=files)

@@ -28,7 +28,7 @@ from singerlake.format.metadata import (
 from singerlake.format.names import TableName
 from singerlake.log.checkpoint import from_manifest, to_manifest
 from singerlake.log.folding import fold
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from tests.build import linked, resealed
 
 TABLE = TableName("tap-x", "a")
@@ -55,8 +55,8 @@ ENTRY = Entry(
 )
 
 
-def snapshot() -> Snapshot:
-    return fold(Snapshot(TABLE), linked([ENTRY]))
+def snapshot() -> TableState:
+    return fold(TableState(TABLE), linked([ENTRY]))
 
 
 def test_an_entry_reads_back() -> None:
@@ -144,7 +144,7 @@ def altered(draw: st.DrawFn, good: bytes) -> bytes:
 def test_a_log_entry_of_junk(data: bytes) -> None:
     try:
         entry = format_log.decode_entry(data, 1, "here")
-        after = fold(Snapshot(TABLE), [entry])
+        after = fold(TableState(TABLE), [entry])
     except (DamagedError, NewerFormatError, InvalidNameError):
         return
     assert [b.number for b in after.blocks] == list(range(1, len(after.blocks) + 1))

@@ -23,7 +23,7 @@ from singerlake.log.checkpoint import (
     write_checkpoint,
 )
 from singerlake.log.folding import fold
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.local.store import LocalStore
 
 TABLE = TableName("tap", "s")
@@ -64,8 +64,8 @@ def entries(first: int, last: int, chain: str = "") -> list[Entry]:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Snapshot:
-    return fold(Snapshot(TABLE), entries(1, COUNT))
+def whole() -> TableState:
+    return fold(TableState(TABLE), entries(1, COUNT))
 
 
 @pytest.fixture(autouse=True)
@@ -74,12 +74,12 @@ def _all_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "_CHUNK_BYTES", 1000)
 
 
-def read(data: bytes) -> Snapshot:
+def read(data: bytes) -> TableState:
     return from_manifest(TABLE, metadata.decode(data, Manifest, "it"))
 
 
 @pytest.mark.parametrize("indent", [False, True])
-def test_the_same_is_read(whole: Snapshot, indent: bool) -> None:
+def test_the_same_is_read(whole: TableState, indent: bool) -> None:
     snapshot = read(metadata.encode(to_manifest(whole), indent=indent))
     assert isinstance(snapshot.transactions, PackedSequence)
     assert [*differing(snapshot, whole)] == []
@@ -89,7 +89,7 @@ def test_the_same_is_read(whole: Snapshot, indent: bool) -> None:
     assert metadata.encode(to_manifest(snapshot)) == metadata.encode(to_manifest(whole))
 
 
-def test_it_is_a_sequence_as_any_other(whole: Snapshot) -> None:
+def test_it_is_a_sequence_as_any_other(whole: TableState) -> None:
     found = read(metadata.encode(to_manifest(whole), indent=False)).transactions
     assert isinstance(found, PackedSequence)
     assert len(found._packed.starts) > 20, "it is one piece"
@@ -112,7 +112,7 @@ def test_it_is_a_sequence_as_any_other(whole: Snapshot) -> None:
         assert places[0] == places[1]
 
 
-def test_what_is_appended_is_in_the_copy_alone(whole: Snapshot) -> None:
+def test_what_is_appended_is_in_the_copy_alone(whole: TableState) -> None:
     snapshot = read(metadata.encode(to_manifest(whole), indent=False))
     more = entries(COUNT + 1, COUNT + 3, whole.chain)
     after, expected = fold(snapshot, more), fold(whole, more)
@@ -151,7 +151,7 @@ def with_a_hole(text: str) -> str:
         lambda text: text.replace('{"number":9,', '{"number":9,"colour":1,', 1),
     ],
 )
-def test_what_is_wrong_is_found(whole: Snapshot, change: Callable[[str], str]) -> None:
+def test_what_is_wrong_is_found(whole: TableState, change: Callable[[str], str]) -> None:
     good = msgspec.json.encode(to_manifest(whole)).decode()
     assert read(seal(good.encode())[0]).number == COUNT
     changed = change(good)
@@ -160,7 +160,7 @@ def test_what_is_wrong_is_found(whole: Snapshot, change: Callable[[str], str]) -
         read(seal(changed.encode())[0])
 
 
-def test_a_manifest_of_wrong_items_is_written_again(whole: Snapshot, tmp_path: Path) -> None:
+def test_a_manifest_of_wrong_items_is_written_again(whole: TableState, tmp_path: Path) -> None:
     """Though its hash is right, and so it is not seen before somebody wants the items."""
     store = LocalStore(tmp_path / "lake")
     good = msgspec.json.encode(to_manifest(whole))

@@ -12,7 +12,7 @@ from typing import Any
 
 from singerlake.engine.local import LocalEngine
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.verify.problems import Problem
 from singerlake.rows.state.fingerprint import Content
 from singerlake.rows.state.shape import shape_of
@@ -26,7 +26,7 @@ from tests.frozen import verify_here
 __all__ = ["content", "freeze", "problems", "revert", "rows", "values"]
 
 
-def content(table: Table, at: Snapshot | None = None) -> Content:
+def content(table: Table, at: TableState | None = None) -> Content:
     """What a state comes down to, from its blocks; the head's by default."""
     return state_content(LocalEngine(), table, at or table.snapshot())
 
@@ -36,7 +36,7 @@ def problems(table: Table) -> list[Problem]:
     return verify_here(table).problems
 
 
-def rows(table: Table, at: Snapshot | None = None) -> list[dict[str, Any]]:
+def rows(table: Table, at: TableState | None = None) -> list[dict[str, Any]]:
     """The rows of a state from its blocks, under the names that people see."""
     head = at or table.snapshot()
     chosen = selection(table.name, shape_of(head), None, None, strict=False)
@@ -44,7 +44,7 @@ def rows(table: Table, at: Snapshot | None = None) -> list[dict[str, Any]]:
     return [row for batch in read for row in batch.to_pylist()]
 
 
-def _picked(table: Table, head: Snapshot, columns: Any) -> Any:
+def _picked(table: Table, head: TableState, columns: Any) -> Any:
     return (batch.select(list(columns)) for batch in blocks_read.local_rows(table, head))
 
 

@@ -12,7 +12,6 @@ import singerlake
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import RejectedRowsError
 from singerlake.lake import Lake
-from singerlake.ops.create.create_table import create
 from singerlake.ops.publish.outcome import PublishOptions
 from singerlake.ops.publish.publish import publish
 from singerlake.publish.projection import Format, Projection, Target
@@ -20,6 +19,7 @@ from singerlake.sql.column_lineage import Origins
 from singerlake.sql.queries.query import query
 from tests.build import commit_rows
 from tests.cli.call import run_json
+from tests.frozen import create_on_spark as create
 from tests.lineage_events import events, tell_into
 
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}

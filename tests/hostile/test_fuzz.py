@@ -22,7 +22,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.log.checkpoint import from_manifest, to_manifest
 from singerlake.log.folding import fold
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.local.store import LocalStore
 from target_singerlake.errors import InvalidLineError
 from target_singerlake.reader import ChunkReader
@@ -213,11 +213,11 @@ def test_a_mutated_entry_or_manifest(
             assert error.exit_code in (2, 5), repr(error)
 
 
-def _by_entry(table: TableName, data: bytes) -> Snapshot:
-    return fold(Snapshot(table), [log.decode_entry(data, 1, "entry")])
+def _by_entry(table: TableName, data: bytes) -> TableState:
+    return fold(TableState(table), [log.decode_entry(data, 1, "entry")])
 
 
-def _by_manifest(table: TableName, data: bytes) -> Snapshot:
+def _by_manifest(table: TableName, data: bytes) -> TableState:
     return from_manifest(table, metadata.decode(data, metadata.Manifest, "manifest"))
 
 

@@ -17,7 +17,7 @@ from singerlake.format.metadata import Manifest
 from singerlake.lake import Lake
 from singerlake.log.folding import fold
 from singerlake.log.log import entries, read_checkpoint, read_snapshot
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import TableWriter
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.verify.plan import check_log
@@ -236,7 +236,7 @@ def test_a_bit_in_the_number_of_the_format_is_damage(root: Path) -> None:
 
 def test_no_entry_of_format_1_follows_a_later_one(root: Path) -> None:
     store = store_of(root)
-    head = fold(Snapshot(TABLE), entries(store, TABLE))
+    head = fold(TableState(TABLE), entries(store, TABLE))
     again = msgspec.structs.replace(
         next(e for e in entries(store, TABLE) if e.number == ENTRIES),
         format=1,
@@ -252,7 +252,7 @@ def test_no_entry_of_format_1_follows_a_later_one(root: Path) -> None:
 def test_formats_that_no_release_wrote_are_read(root: Path, formats: tuple[int, ...]) -> None:
     """Whoever built a lake with what came between two releases can open it."""
     store = store_of(root)
-    before = fold(Snapshot(TABLE), entries(store, TABLE))
+    before = fold(TableState(TABLE), entries(store, TABLE))
     chain = ""
     for number, form in enumerate(formats, 1):
         written = json.loads(path(root, number).read_bytes())
@@ -260,7 +260,7 @@ def test_formats_that_no_release_wrote_are_read(root: Path, formats: tuple[int, 
         path(root, number).write_bytes(data)
         chain = json.loads(data)["hash"]
     (root / TABLE.manifest).unlink()
-    after = fold(Snapshot(TABLE), entries(store, TABLE))
+    after = fold(TableState(TABLE), entries(store, TABLE))
     assert (after.blocks, after.number) == (before.blocks, ENTRIES)
     rebuild_table(store, TABLE)
     path(root, 3).unlink()

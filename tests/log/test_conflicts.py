@@ -12,16 +12,16 @@ from singerlake.format.names import TableName
 from singerlake.format.version_notes import Deleted
 from singerlake.log import conflicts
 from singerlake.log.commit import draft_entry
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 TABLE = TableName("tap", "s")
 LATER = "of-a-later-release"
 EVERY = [*map(str, Operation), LATER]
 
 
-def snapshot(*operations: str) -> Snapshot:
+def snapshot(*operations: str) -> TableState:
     """A table with one block a transaction."""
-    return Snapshot(
+    return TableState(
         TABLE,
         transactions=[
             TransactionSummary(
@@ -75,7 +75,7 @@ def test_what_stops_a_revert_or_a_vacuum(operation: str) -> None:
 
 
 def test_a_file_about_to_be_deleted_is_not_named_again() -> None:
-    present = Snapshot(TABLE, pending_deletes={"h/gone": 3})
+    present = TableState(TABLE, pending_deletes={"h/gone": 3})
     for member in ("blocks", "moved"):
         for file in ("h/gone", "h/there"):
             named = [Block(1, file, 0, 1, 1, 1)]
@@ -86,17 +86,17 @@ def test_a_file_about_to_be_deleted_is_not_named_again() -> None:
 def test_a_version_frozen_meanwhile_keeps_its_history() -> None:
     present = snapshot("sync", "sync", "sync", "freeze")
     for transaction, lost in ((1, True), (2, False), (3, False)):
-        frozen = Snapshot(TABLE, present.transactions, frozen=[version(transaction)])
+        frozen = TableState(TABLE, present.transactions, frozen=[version(transaction)])
         assert refuses(conflicts.check_versions_kept, frozen, {2}, 3) is lost
         for by, still in ((3, False), (4, lost)):  # deleted before the new floor, and after it
             gone = structs.replace(version(transaction), deleted=Deleted(by, "", "wrong"))
-            deleted = Snapshot(TABLE, present.transactions, deleted_versions=[gone])
+            deleted = TableState(TABLE, present.transactions, deleted_versions=[gone])
             assert refuses(conflicts.check_versions_kept, deleted, {2}, 3) is still
 
 
 def test_freeze_needs_its_label_and_its_state() -> None:
     transactions = snapshot("sync", "sync", "drop-history").transactions
-    present = Snapshot(TABLE, transactions, frozen=[version(2, "monday")], floor=2)
+    present = TableState(TABLE, transactions, frozen=[version(2, "monday")], floor=2)
     assert refuses(conflicts.check_label_free, present, "monday")
     assert not refuses(conflicts.check_label_free, present, "tuesday")
     assert not refuses(conflicts.check_label_free, present, None)

@@ -10,7 +10,7 @@ from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake
 from singerlake.log import schema_difference as difference
 from singerlake.log.schema_difference import Comparison, Matching
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.freeze import commit_version
 from singerlake.ops.freeze import plan as plan_freeze
 from singerlake.overlay import alter, overlay_changes
@@ -19,11 +19,11 @@ from tests.build import commit_rows, retype
 INTEGER, STRING = {"type": "integer"}, {"type": "string"}
 
 
-def commit(lake: Lake, properties: dict[str, Any], keys: list[str]) -> Snapshot:
+def commit(lake: Lake, properties: dict[str, Any], keys: list[str]) -> TableState:
     return commit_rows(lake, "tap.s", properties, keys, [{"id": 1}])
 
 
-def frozen(lake: Lake, label: str | None = None) -> Snapshot:
+def frozen(lake: Lake, label: str | None = None) -> TableState:
     head = lake.find("tap.s")[0].snapshot()
     commit_version(lake.store, head, plan_freeze(head, label=label), rows=1, fingerprint="0" * 32)
     return lake.find("tap.s")[0].snapshot()

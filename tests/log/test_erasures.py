@@ -16,7 +16,7 @@ from singerlake.lake import Lake, Table
 from singerlake.log.checkpoint import write_checkpoint
 from singerlake.log.commit import commit, draft_entry
 from singerlake.log.log import refresh
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.delete_version import delete_version
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.verify.plan import check_log
@@ -41,22 +41,22 @@ def table(lake: Lake) -> Table:
     delete_version(table.store, table.snapshot(), "2", "wrong")
     freeze(table, 2)
 
-    def announcement(present: Snapshot) -> Entry:
+    def announcement(present: TableState) -> Entry:
         return draft_entry(present.table, Operation.ERASE_START, erasure=WHY)
 
     commit(table.store, table.snapshot(), announcement)
     return table
 
 
-def erase(table: Table, **content: Any) -> Snapshot:
-    def draft(present: Snapshot) -> Entry:
+def erase(table: Table, **content: Any) -> TableState:
+    def draft(present: TableState) -> Entry:
         said = {"erasure": WHY, "erased": LEFT, **content}
         return draft_entry(present.table, Operation.ERASE, **said)
 
     return write_checkpoint(table.store, commit(table.store, table.snapshot(), draft))
 
 
-def told(snapshot: Snapshot) -> list[tuple[int, int, str, int, int]]:
+def told(snapshot: TableState) -> list[tuple[int, int, str, int, int]]:
     every = [*snapshot.frozen, *snapshot.deleted_versions]
     return [
         (v.number, v.rows, v.fingerprint[0], note.rows_before, note.transaction)
@@ -127,7 +127,7 @@ def test_who_read_rows_before_commits_nothing_after(table: Table, operation: Ope
         *("vacuum-start", "vacuum", "erase-start", "block-keys"),
     }
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         return draft_entry(present.table, operation)
 
     commits: Callable[[], object] = lambda: commit(table.store, before, draft)  # noqa: E731

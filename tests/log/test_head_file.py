@@ -22,7 +22,7 @@ from singerlake.log.commit import commit as append
 from singerlake.log.commit import draft_entry
 from singerlake.log.folding import fold
 from singerlake.log.log import entries, read_snapshot
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import TableWriter, update_checkpoint
 from singerlake.ops.drop import drop_table
 from singerlake.ops.rebuild import rebuild_table
@@ -60,20 +60,20 @@ def never_due(store: BrokenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "checkpoint_due", lambda _: False)
 
 
-def commit(store: Store, *ids: int, schema: SchemaEntry | None = None) -> Snapshot:
+def commit(store: Store, *ids: int, schema: SchemaEntry | None = None) -> TableState:
     staged = staged_rows(store, *ids) if schema is None else staged_rows(store, *ids, schema=schema)
     snapshot = TableWriter(store, TABLE).commit(staged)
     assert snapshot is not None
     return snapshot
 
 
-def light(store: Store) -> Snapshot:
+def light(store: Store) -> TableState:
     snapshot = read_snapshot(store, TABLE, to_add=True)
     assert snapshot is not None
     return snapshot
 
 
-def full(store: Store) -> Snapshot:
+def full(store: Store) -> TableState:
     snapshot = read_snapshot(store, TABLE)
     assert snapshot is not None
     return snapshot
@@ -83,13 +83,13 @@ def head_of(store: Store) -> head_format.HeadFile:
     return head_format.decode(store.get(TABLE.head_file).data, "it")
 
 
-def is_light(snapshot: Snapshot) -> bool:
+def is_light(snapshot: TableState) -> bool:
     return snapshot.past is not None and not snapshot.past.is_read
 
 
-def check_alike(one: Snapshot, other: Snapshot) -> None:
+def check_alike(one: TableState, other: TableState) -> None:
     """Every part is the same, whichever way it was read."""
-    for field in fields(Snapshot):
+    for field in fields(TableState):
         if field.compare and field.name not in ("checkpoint", "vacuumed"):
             mine, theirs = getattr(one, field.name), getattr(other, field.name)
             if isinstance(theirs, list):
@@ -203,7 +203,7 @@ def drop_it(lake: Lake) -> None:
 def announce(lake: Lake) -> None:
     """As a vacuum does before it deletes."""
 
-    def draft(_: Snapshot) -> object:
+    def draft(_: TableState) -> object:
         return draft_entry(TABLE, Operation.VACUUM_START, deletes=[f"{HASH}/gone.singer.gz"])
 
     append(lake.store, full(lake.store), draft)  # type: ignore[arg-type]
@@ -267,7 +267,7 @@ def test_every_part_of_a_snapshot_is_thought_of() -> None:
     of_reading = {"table", "checkpoint_etag", "anchored", "doubtful", "from_log", "vacuumed"}
     not_where_set = {"restorable", "blocked", "rules"}
     known = kept | unread | of_reading | not_where_set | {"past", "given_up"}
-    assert {field.name for field in fields(Snapshot)} == known
+    assert {field.name for field in fields(TableState)} == known
 
 
 def of_another_table(data: bytes) -> bytes:

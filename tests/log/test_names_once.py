@@ -19,7 +19,7 @@ from singerlake.errors import (
 )
 from singerlake.lake import Lake
 from singerlake.log.log import read_snapshot
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import TableWriter
 from singerlake.ops.vacuum import plan as vacuum
 from singerlake.ops.vacuum.plan import DELETE, VacuumOptions, plan_vacuum
@@ -48,7 +48,7 @@ def store(plain: LocalStore) -> BrokenStore:
     return BrokenStore(plain)
 
 
-def write(store: Store, *ids: int) -> Snapshot:
+def write(store: Store, *ids: int) -> TableState:
     snapshot = TableWriter(store, TABLE).commit(staged_rows(store, *ids))
     assert snapshot is not None
     return snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.delete_version import delete_version
 from tests.build import commit_rows
 from tests.frozen import freeze_here
@@ -13,7 +13,7 @@ from tests.frozen import freeze_here
 ID = {"id": {"type": "integer"}}
 
 
-def with_a_version_deleted_before_the_floor(lake: Lake) -> Snapshot:
+def with_a_version_deleted_before_the_floor(lake: Lake) -> TableState:
     """Versions 1 and 2, of transactions 1 and 3; 1 was deleted, and history before 5 expired."""
     for number in range(2):
         commit_rows(lake, "tap.s", ID, ["id"], [{"id": number}])

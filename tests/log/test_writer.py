@@ -20,7 +20,7 @@ from singerlake.lake import Lake
 from singerlake.log import checkpoint
 from singerlake.log.files import data_files
 from singerlake.log.log import entries, read_snapshot, refresh
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import TableWriter
 from singerlake.storage.base import KeyExistsError, Listed, Store
 from singerlake.storage.local.store import LocalStore
@@ -54,7 +54,7 @@ def files(store: Store) -> list[str]:
     return [item.key for item in store.list(TABLE.folder) if item.key.endswith(names.SUFFIX)]
 
 
-def commit(store: Store, *ids: int) -> Snapshot:
+def commit(store: Store, *ids: int) -> TableState:
     snapshot = TableWriter(store, TABLE).commit(staged_rows(store, *ids))
     assert snapshot is not None
     return snapshot
@@ -327,7 +327,7 @@ def test_a_checkpoint_leaves_the_snapshot_as_it_was(store: BrokenStore) -> None:
 
 
 def test_the_checkpoint_is_written_ever_more_rarely(store: BrokenStore) -> None:
-    snapshot = Snapshot(TABLE)
+    snapshot = TableState(TABLE)
     written = 0
     for number in range(1, 2001):
         last = TransactionSummary(number=number, commit="c", operation="sync", time="t")
@@ -344,7 +344,7 @@ def test_the_checkpoint_is_written_ever_more_rarely(store: BrokenStore) -> None:
 def test_the_tail_after_a_checkpoint_is_bounded() -> None:
     for ahead, due in ((checkpoint.MAX_TAIL - 1, False), (checkpoint.MAX_TAIL, True)):
         last = TransactionSummary(number=10**6 + ahead, commit="c", operation="sync", time="t")
-        snapshot = Snapshot(TABLE, [last], checkpoint=10**6, checkpoint_due=2 * 10**6)
+        snapshot = TableState(TABLE, [last], checkpoint=10**6, checkpoint_due=2 * 10**6)
         assert checkpoint.checkpoint_due(snapshot) is due
 
 

@@ -14,7 +14,7 @@ from singerlake.errors import ConflictError, SingerlakeError
 from singerlake.lake import Lake, Table
 from singerlake.log.lease import ReaderLease
 from singerlake.log.log import read_snapshot
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import TableWriter
 from singerlake.ops.drop import drop_table, undrop_table
 from singerlake.ops.vacuum import plan as vacuum
@@ -56,7 +56,7 @@ def write(store: Store, *ids: int, as_: str = "writer") -> None:
         TableWriter(store, TABLE).commit(staged_rows(store, *ids))
 
 
-def head(store: Store) -> Snapshot:
+def head(store: Store) -> TableState:
     found = read_snapshot(store, TABLE)
     assert found is not None
     return found

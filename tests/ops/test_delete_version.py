@@ -12,7 +12,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.log import conflicts, versions
 from singerlake.log.checkpoint import write_checkpoint
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.delete_version import delete_version
 from singerlake.ops.drop import drop_table, undrop_table
 from singerlake.ops.rebuild import rebuild_table
@@ -40,7 +40,7 @@ def table(lake: Lake) -> Table:
     return table
 
 
-def delete(table: Table, number: int) -> Snapshot:
+def delete(table: Table, number: int) -> TableState:
     delete_version(table.store, table.snapshot(), str(number), WHY)
     return table.snapshot()
 

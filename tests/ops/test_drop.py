@@ -26,7 +26,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.log import commit as commits
 from singerlake.log import conflicts, files, log
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops import freeze as freezes
 from singerlake.ops.create.create import check_new, create_empty
 from singerlake.ops.drop import describe, drop_table, holdings_of, undrop_table
@@ -47,7 +47,7 @@ AT_ONCE = VacuumOptions(
 )
 
 
-def sync(lake: Lake, *ids: int, v: str = "a") -> Snapshot:
+def sync(lake: Lake, *ids: int, v: str = "a") -> TableState:
     return commit_rows(lake, str(NAME), ID, ["id"], [{"id": n, "v": v} for n in ids])
 
 
@@ -59,7 +59,7 @@ def undrop(lake: Lake) -> None:
     undrop_table(lake.store, head(lake), AlterOptions())
 
 
-def head(lake: Lake) -> Snapshot:
+def head(lake: Lake) -> TableState:
     return lake.table(NAME).snapshot(dropped=True)
 
 

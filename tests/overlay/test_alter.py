@@ -13,7 +13,7 @@ import pytest
 from singerlake.errors import ConflictError, NotFoundError, UsageError
 from singerlake.format.types import columns_of
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.verify.plan import check_log
 from singerlake.overlay.alter import AlterOptions, alter, looks_at_rows, plan
@@ -33,7 +33,7 @@ def table(lake: Lake) -> Table:
     return lake.find("tap.s")[0]
 
 
-def types(snapshot: Snapshot) -> dict[str, str]:
+def types(snapshot: TableState) -> dict[str, str]:
     found = columns_of(snapshot.schema, snapshot.rules, snapshot.retyped)
     return {name: str(type_) for name, type_ in found}
 

@@ -24,7 +24,7 @@ from singerlake.format.overlay import Constraint, Overlay
 from singerlake.format.overlay_words import differences
 from singerlake.format.written import written_under
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.verify.plan import check_log
 from singerlake.overlay import overlay_changes as says
@@ -65,12 +65,12 @@ def table(lake: Lake) -> Table:
     return lake.find("tap.s")[0]
 
 
-def said(table: Table, change: OverlayChange, **options: Any) -> Snapshot:
+def said(table: Table, change: OverlayChange, **options: Any) -> TableState:
     alter(table.store, table.snapshot(), change, AlterOptions(**options))
     return table.snapshot()
 
 
-def rows(table: Table, snapshot: Snapshot) -> list[dict[str, Any]]:
+def rows(table: Table, snapshot: TableState) -> list[dict[str, Any]]:
     """A state's rows, read as a task reads them."""
     shape = shape_of(snapshot)
     blocks = [list(snapshot.blocks)]
@@ -222,7 +222,7 @@ def test_what_cannot_be_said(
     assert table.snapshot().number == number
 
 
-def under(head: Snapshot, schema: dict[str, Any]) -> Snapshot:
+def under(head: TableState, schema: dict[str, Any]) -> TableState:
     """A table whose tap sends another schema."""
     entry = SchemaEntry(schema, ["id"])
     return replace(head, schemas={**head.schemas, head.schema_hash: entry})
@@ -333,7 +333,7 @@ def test_no_default_is_null_where_no_value_may_be(lake: Lake, table: Table) -> N
     assert says.with_type(head, "cust_no", integer), "of what was said before nothing is asked"
 
 
-def new_row(head: Snapshot) -> dict[str, Any]:
+def new_row(head: TableState) -> dict[str, Any]:
     """The record of a new row that has only an id."""
     under = written_under(head.tap_schema, head.overlay, head.rules)
     texts = RecordTexts(head.columns, under.shown, members=under.members)

@@ -152,7 +152,7 @@ def test_a_source_that_is_another_or_cannot_be_read_again(
     publish(lake, raw, ORDERS)
     sync(lake, ORDERS)
     with monkeypatch.context() as patched:
-        patched.setattr("singerlake.log.snapshot.Snapshot.readable", lambda *_: False)
+        patched.setattr("singerlake.log.table_state.TableState.readable", lambda *_: False)
         assert texts(lake, raw) == {
             "raw": ["history of tap-shop.orders was dropped: will be built anew"]
         }

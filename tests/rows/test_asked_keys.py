@@ -22,7 +22,7 @@ from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.lake import Lake
 from singerlake.log import blocks as stored
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.overlay import overlay_changes as changes
 from singerlake.overlay.alter import AlterOptions, alter
 from singerlake.rows.batches import packing
@@ -64,7 +64,7 @@ KINDS: dict[str, tuple[dict[str, Any], st.SearchStrategy[str]]] = {
     ),
     "truth": ({"type": "boolean"}, st.sampled_from(["true", "false"])),
 }
-ALTERED: dict[str, Callable[[Snapshot], Overlay]] = {
+ALTERED: dict[str, Callable[[TableState], Overlay]] = {
     "another name": lambda now: changes.with_name(now, "a", "other"),
     "names exchanged": lambda now: changes.with_name(now, "a", "c"),
     "text": lambda now: changes.with_type(now, "a", None),
@@ -91,7 +91,7 @@ def tables(draw: st.DrawFn) -> tuple[dict[str, Any], list[str], list[list[str]]]
     return {**properties, "c": {"type": "integer"}}, key, draw(some)
 
 
-def reader(snapshot: Snapshot, lake: Lake, asked: AskedKeys | None) -> BlockReader:
+def reader(snapshot: TableState, lake: Lake, asked: AskedKeys | None) -> BlockReader:
     shape = shape_of(snapshot)
     found = BlockReader.of(
         lake.store, snapshot, [[*snapshot.blocks]], shape.key_columns, shape.key_names
@@ -101,7 +101,7 @@ def reader(snapshot: Snapshot, lake: Lake, asked: AskedKeys | None) -> BlockRead
 
 
 def rows_by_id(
-    snapshot: Snapshot, lake: Lake, asked: AskedKeys | None = None
+    snapshot: TableState, lake: Lake, asked: AskedKeys | None = None
 ) -> dict[str, set[Any]]:
     """Where the rows of each id are, of the blocks that are read; rows with a null have none."""
     columns = shape_of(snapshot).key_columns
@@ -151,7 +151,7 @@ def test_no_block_that_holds_a_key_is_passed_over(
 
 
 def newest_keys(
-    snapshot: Snapshot, lake: Lake, values: list[pa.Array], asked: AskedKeys | None
+    snapshot: TableState, lake: Lake, values: list[pa.Array], asked: AskedKeys | None
 ) -> list[str]:
     """What a change finds of some keys, and where."""
     columns = shape_of(snapshot).key_columns
@@ -174,7 +174,7 @@ def asked_for(lake: Lake, *ids: str, least: int = 0) -> AskedKeys:
     return AskedKeys.of(columns, values, least)
 
 
-def rising(lake: Lake) -> Snapshot:
+def rising(lake: Lake) -> TableState:
     whole = {"id": {"type": "integer"}, "name": {"type": "string"}}
     rows: list[Any] = [{"id": number, "name": f"n{number:02}"} for number in range(20)]
     return commit_rows(lake, str(TABLE), whole, ["id"], rows, 5)

@@ -19,7 +19,7 @@ from singerlake.format import times
 from singerlake.format.types import NUMBER as NUMBERS_TYPE
 from singerlake.format.types import RULES, TIMESTAMP, exact
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.delete_version import delete_version
 from singerlake.ops.freeze import FreezePlan, commit_version
 from singerlake.ops.vacuum import garbage
@@ -139,7 +139,7 @@ def table(made: Lake) -> Table:
     return made.find("tap.t")[0]
 
 
-def rows(there: Table, at: Snapshot | None = None) -> list[dict[str, Any]]:
+def rows(there: Table, at: TableState | None = None) -> list[dict[str, Any]]:
     return [
         row
         for batch in blocks_read.local_rows(there, at or there.snapshot())

@@ -12,7 +12,7 @@ import pytest
 from singerlake.engine.local import LocalEngine
 from singerlake.format.log import Block
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.vacuum.drop_history import plan_drop_history
 from singerlake.ops.vacuum.kept_rows import Intervals, kept_rows
 from singerlake.rows.blocks import block_tasks, positions
@@ -35,7 +35,7 @@ ROW: dict[str, Any] = {"id": {"type": "integer"}, "n": {"type": "integer"}}
 
 
 @pytest.fixture
-def table(lake: Lake) -> Snapshot:
+def table(lake: Lake) -> TableState:
     """Rows that replace others, rows that delete, and an activation in the middle of a block."""
     chance = random.Random(3)
     for n in range(4):
@@ -45,7 +45,7 @@ def table(lake: Lake) -> Snapshot:
     return lake.table("tap.s").snapshot()
 
 
-def picked(lake: Lake, at: Snapshot) -> tuple[list[list[Block]], list[Any]]:
+def picked(lake: Lake, at: TableState) -> tuple[list[list[Block]], list[Any]]:
     """Where the newest rows lie, as the steps before give it; and the tasks."""
     shape = shape_of(at)
     tasks = block_tasks.split(activations.needed(at.blocks, shape.survival), 1, 1500)
@@ -65,7 +65,7 @@ def with_task(batch: pa.RecordBatch, given: list[bytes]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([*rows, own], schema=schema)
 
 
-def content(lake: Lake, at: Snapshot, staying: set[int]) -> MovedContent:
+def content(lake: Lake, at: TableState, staying: set[int]) -> MovedContent:
     shape = shape_of(at)
     tasks, found = picked(lake, at)
     names = shape.key_names
@@ -77,14 +77,14 @@ def content(lake: Lake, at: Snapshot, staying: set[int]) -> MovedContent:
     return MovedSums(sums).content
 
 
-def whole(lake: Lake, at: Snapshot) -> Content:
+def whole(lake: Lake, at: TableState) -> Content:
     sums = Sums(FULL)
     for rows in blocks_read.local_rows(lake.table("tap.s"), at, digests=True):
         sums.take(rows, shape_of(at).columns)
     return sums.content()
 
 
-def test_all_rows_are_read_or_none(lake: Lake, table: Snapshot) -> None:
+def test_all_rows_are_read_or_none(lake: Lake, table: TableState) -> None:
     everything = content(lake, table, set())
     assert everything.moved == whole(lake, table)
     assert (everything.staying, everything.moved.rows > 20) == (0, True)
@@ -94,7 +94,7 @@ def test_all_rows_are_read_or_none(lake: Lake, table: Snapshot) -> None:
     assert nothing.places != everything.places
 
 
-def test_every_row_is_on_one_side(lake: Lake, table: Snapshot) -> None:
+def test_every_row_is_on_one_side(lake: Lake, table: TableState) -> None:
     numbers_ = [block.number for block in table.blocks]
     one, other = (content(lake, table, set(numbers_[start::2])) for start in (0, 1))
     sums = Sums(FULL)
@@ -106,7 +106,7 @@ def test_every_row_is_on_one_side(lake: Lake, table: Snapshot) -> None:
     assert one.places != other.places
 
 
-def test_the_places_tell_which_rows_they_are(lake: Lake, table: Snapshot) -> None:
+def test_the_places_tell_which_rows_they_are(lake: Lake, table: TableState) -> None:
     """One row of a key instead of another of it, in blocks that stay."""
     every = {block.number for block in table.blocks}
     before = content(lake, table, every)
@@ -119,7 +119,7 @@ def test_the_places_tell_which_rows_they_are(lake: Lake, table: Snapshot) -> Non
     assert later.places != before.places
 
 
-def test_as_many_rows_stay_as_are_the_newest_of_their_keys(lake: Lake, table: Snapshot) -> None:
+def test_as_many_rows_stay_as_are_the_newest_of_their_keys(lake: Lake, table: TableState) -> None:
     plan = plan_drop_history(table, float("inf"))
     assert plan is not None
     with kept_rows(LocalEngine(), lake.table("tap.s"), table, plan) as kept:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches import packing
 from singerlake.rows.batches.row_columns import PROVENANCE
 from singerlake.rows.batches.steps import Batches, Step
@@ -55,7 +55,7 @@ def each(step: Step, batches: list[pa.RecordBatch]) -> Batches:
         yield from step(iter([batch]))
 
 
-def state_by_steps(lake: Lake, snapshot: Snapshot, task_bytes: int) -> list[dict[str, Any]]:
+def state_by_steps(lake: Lake, snapshot: TableState, task_bytes: int) -> list[dict[str, Any]]:
     shape = shape_of(snapshot)
     needed = activations.needed(snapshot.blocks, shape.survival)
     tasks = block_tasks.split(needed, 1, task_bytes)

@@ -19,7 +19,7 @@ from singerlake.format.names import TableName
 from singerlake.format.types import RULES
 from singerlake.lake import Lake
 from singerlake.log.commit import commit, draft_entry
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from tests.build import commit_rows, retype
 
 NOW = datetime(2026, 11, 20, 20, 0, tzinfo=timezone.utc)
@@ -128,7 +128,7 @@ class Example:
         """An entry that adds no block."""
         name = TableName(*table.split(".", 1))
 
-        def draft(snapshot: Snapshot) -> Entry:
+        def draft(snapshot: TableState) -> Entry:
             return draft_entry(name, operation, schema_hash=snapshot.schema_hash, **more)
 
         commit(self.lake.store, self.lake.table(name).snapshot(), draft)

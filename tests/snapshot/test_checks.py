@@ -12,11 +12,11 @@ import singerlake
 from singerlake.errors import InvalidQueryError, RejectedRowsError, UsageError, ViolationsError
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Table
-from singerlake.ops import alter as alter_job
 from singerlake.overlay import overlay_changes as says
 from singerlake.overlay.alter import AlterOptions, alter
 from singerlake.sql.conditions import with_check
 from tests.build import commit_rows
+from tests.frozen import alter_on_spark
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
 from tests.frozen import verify_on_spark as verify
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from singerlake.format.overlay import Overlay
-    from singerlake.log.snapshot import Snapshot
+    from singerlake.log.table_state import TableState
 
 pytestmark = pytest.mark.usefixtures("quick_plans")
 NUMBER: dict[str, Any] = {"type": ["null", "number"]}
@@ -53,7 +53,7 @@ def table(tmp_path: Path) -> singerlake.Table:
 
 def asked(spark: SparkSession, table: Table, sql: str, **options: Any) -> Constraint:
     change = with_check(spark, "c", sql)
-    alter_job.alter(spark, table, change, AlterOptions(**options))
+    alter_on_spark(spark, table, change, AlterOptions(**options))
     return table.snapshot().overlay.constraints["c"]
 
 
@@ -126,14 +126,14 @@ def test_a_condition_binds_changes_and_freezes(
         change.set_default("total", 20)
         change.set_default("a b", "x")
 
-    def defaults(present: Snapshot) -> Overlay:
+    def defaults(present: TableState) -> Overlay:
         half = present.laid_over(says.with_default(present, "total", 20))
         return says.with_default(half, "a b", "x")
 
     with pytest.raises(UsageError, match=broken):
-        alter_job.alter(spark, table, defaults)
+        alter_on_spark(spark, table, defaults)
     one_of_two = partial(says.with_default, name="total", default=20)
-    assert alter_job.alter(spark, table, one_of_two, AlterOptions(dry_run=True)).changes
+    assert alter_on_spark(spark, table, one_of_two, AlterOptions(dry_run=True)).changes
     assert table.snapshot().number == number
     with table.change() as change:
         change.update([{"id": 1, "total": 20, "a b": "big"}])
@@ -163,7 +163,7 @@ def test_a_condition_goes_with_its_columns(spark: SparkSession, table: singerlak
     asked(spark, table, "total >= 0 or address.`total` > 0 or `a b` = '`total`'")
 
     def said(change: Any) -> Constraint:
-        alter_job.alter(spark, table, change)
+        alter_on_spark(spark, table, change)
         return table.snapshot().overlay.constraints["c"]
 
     one = said(partial(says.with_name, name="total", new="sum `of` it"))
@@ -207,7 +207,7 @@ def test_old_rows_come_back_only_if_they_keep_what_is_asked_now(
     asked(spark, table, "total > 0")
     alter(table.store, table.snapshot(), partial(says.with_name, name="total", new="sum"))
     unique = Constraint("unique", ["sum"])
-    alter_job.alter(spark, table, partial(says.with_constraint, name="each", constraint=unique))
+    alter_on_spark(spark, table, partial(says.with_constraint, name="each", constraint=unique))
     for dry_run in (True, False):
         with pytest.raises(ViolationsError, match="--allow-violations") as told:
             revert(spark, table, 1, dry_run=dry_run)
@@ -262,7 +262,7 @@ def test_what_is_unique_is_so_under_another_type(
         change.update([{"id": 1, "a b": "01"}, {"id": 3, "a b": "1"}])
     integer = partial(says.with_type, name="a b", schema={"type": ["null", "integer"]})
     with pytest.raises(ViolationsError, match="2 rows break c"):
-        alter_job.alter(spark, table, integer)
+        alter_on_spark(spark, table, integer)
     with table.change() as change:
         change.retype_column("a b", {"type": ["null", "integer"]})
         change.update([{"id": 1, "a b": 2}])
@@ -276,7 +276,7 @@ def test_an_enum_of_many_digits_binds_changes(spark: SparkSession, table: singer
         change.add_column("d", decimal)
         change.update([{"id": 1, "d": digits}])
     one = Constraint("enum", ["d"], values=[digits])
-    alter_job.alter(spark, table, partial(says.with_constraint, name="d", constraint=one))
+    alter_on_spark(spark, table, partial(says.with_constraint, name="d", constraint=one))
     with table.change() as change:
         change.update([{"id": 2, "d": digits}])
     with pytest.raises(ViolationsError, match="1 row breaks d"), table.change() as change:

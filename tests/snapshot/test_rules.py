@@ -11,7 +11,7 @@ from singerlake.format.types import RULES
 from singerlake.lake import Lake
 from singerlake.log.commit import commit, draft_entry
 from singerlake.log.schema_difference import plan as compare
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.ops.freeze import commit_version, plan
 from tests.build import commit_rows
@@ -19,7 +19,7 @@ from tests.build import commit_rows
 PROPERTIES: dict[str, Any] = {"d": {"type": "string", "format": "x-singer.decimal"}}
 
 
-def frozen_before(present: Snapshot) -> Entry:
+def frozen_before(present: TableState) -> Entry:
     """What an earlier release would append, which knew one set of rules."""
     version = FrozenVersion(
         number=1,

@@ -19,7 +19,7 @@ from singerlake.format.log import FrozenVersion
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
 from singerlake.log.lease import leases
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.overlay import overlay_changes
 from singerlake.overlay.alter import alter
@@ -101,7 +101,7 @@ def test_an_index_that_is_not_what_its_marker_says_is_made_again(
     assert before is not None
     answers = [replace(before, marker=structs.replace(before.marker, rows=5))]
 
-    def lying(table: Table, snapshot: Snapshot) -> Index | None:
+    def lying(table: Table, snapshot: TableState) -> Index | None:
         return answers.pop() if answers else sound(table, snapshot)
 
     monkeypatch.setattr(index, "sound", lying)
@@ -230,7 +230,7 @@ def test_two_freezes_of_one_state_at_the_same_time_are_one_version(
     asked: list[int] = []
     made: list[FrozenVersion] = []
 
-    def late(engine: Any, table: Table, snapshot: Snapshot, **how: Any) -> Index:
+    def late(engine: Any, table: Table, snapshot: TableState, **how: Any) -> Index:
         if not asked:
             asked.append(snapshot.number)
             made.append(freeze_small(table, label="other"))

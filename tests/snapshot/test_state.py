@@ -14,7 +14,7 @@ from singerlake.engine.spark.engine import SparkEngine
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.errors import DamagedError
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.blocks import block_tasks
 from singerlake.rows.state.shape import shape_of
 from singerlake.snapshot import building as candidates
@@ -39,7 +39,7 @@ FLAT: dict[str, Any] = {
 
 
 def rows_of(
-    spark: SparkSession, lake: Lake, name: str = "tap.s", at: Snapshot | None = None
+    spark: SparkSession, lake: Lake, name: str = "tap.s", at: TableState | None = None
 ) -> list[dict[str, Any]]:
     table = lake.find(name)[0]
     frame = state(spark, table, at or table.snapshot())
@@ -282,7 +282,7 @@ def test_what_does_not_fit_harms_nobody_once_it_is_replaced(
     last = commit_rows(lake, "tap.s", {**key, "v": number}, ["id"], [*again, {"id": 5, "v": "x"}])
     table = lake.find("tap.s")[0]
 
-    def rows(snapshot: Snapshot) -> list[tuple[Any, ...]]:
+    def rows(snapshot: TableState) -> list[tuple[Any, ...]]:
         if by_index:
             built = index_build.ensure(spark, table, snapshot)
             return sorted(tuple(row) for row in read_index(spark, built).collect())

@@ -128,7 +128,7 @@ def test_a_state_is_named_in_many_ways(lake: singerlake.Lake) -> None:
     assert table.at(2).version == table.versions()[1]
     assert table.at(transaction=3).version is None
     assert table.at().transaction == 4
-    assert str(table.at(2)) == "State(tap-a.s at transaction 3)"
+    assert str(table.at(2)) == "Snapshot(tap-a.s at transaction 3)"
     assert table.at("after 2").schema == pa.schema(
         {"id": pa.int64(), "part": pa.string(), "n": pa.int64()}
     )

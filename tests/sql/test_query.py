@@ -16,7 +16,7 @@ from singerlake.engine.work import Work
 from singerlake.errors import DamagedError, InvalidQueryError, NotFoundError, SingerlakeError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.snapshot import building, index
 from singerlake.snapshot.index import Index
 from singerlake.sql import plan
@@ -315,7 +315,7 @@ def test_the_index_of_a_small_table_is_made_in_this_process(
     made: list[int] = []
     ensure = building.ensure
 
-    def noted(engine: Engine[Any], table: Table, at: Snapshot, **how: bool) -> Index:
+    def noted(engine: Engine[Any], table: Table, at: TableState, **how: bool) -> Index:
         if isinstance(engine, SparkEngine):
             made.append(at.number)
         return ensure(engine, table, at, **how)

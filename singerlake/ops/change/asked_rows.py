@@ -17,7 +17,7 @@ import msgspec
 from singerlake.engine.base import Engine
 from singerlake.errors import UsageError
 from singerlake.format.names import TableName
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.plan import Mode
 from singerlake.ops.change.row_set import Part
 from singerlake.rows.changes.asked_rows import SHARED, AskedStep, AskedSummary, by_place
@@ -111,7 +111,7 @@ _MOST_KEY_BYTES = 64 << 20
 
 def asked(
     engine: Engine[Any],
-    state: Snapshot,
+    state: TableState,
     shape: Shape,
     parts: Sequence[Part],
     *,

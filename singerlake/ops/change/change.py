@@ -16,7 +16,7 @@ from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change import plan as plans
 from singerlake.ops.change.job import Changed, change_rows
 from singerlake.ops.change.plan import ChangeOptions, ChangePlan, Mode
@@ -71,7 +71,8 @@ def change(
     engines = _Engines(choice, steps)
     # Java starts before a lease is asked for, and not for what is refused.
     engines(plans.plan(table.snapshot(), options))
-    return change_rows(table, partial(_parts, steps), options, engines, present_rows)
+    now = partial(present_rows, with_rows=bool(steps))
+    return change_rows(table, partial(_parts, steps), options, engines, now)
 
 
 def begin(table: Table, options: ChangeOptions, choice: EngineChoice) -> None:
@@ -88,7 +89,7 @@ def begin(table: Table, options: ChangeOptions, choice: EngineChoice) -> None:
     _Engines(choice, [])(plans.plan(table.snapshot(), options))
 
 
-def _parts(steps: Sequence[ChangeStep], engine: Engine[Any], present: Snapshot) -> list[Part]:
+def _parts(steps: Sequence[ChangeStep], engine: Engine[Any], present: TableState) -> list[Part]:
     return [Part((one.rows.row_set(engine, present, one.source),), one.mode) for one in steps]
 
 
@@ -102,7 +103,7 @@ class _Engines:
 
     def __call__(self, wanted: ChangePlan) -> Engine[Any]:
         of_spark = (one.rows.of_spark for one in self.steps)
-        sql = next(filter(None, of_spark), None) or asked_in_sql(wanted)
+        sql = next(filter(None, of_spark), None) or asked_in_sql(wanted, with_rows=bool(self.steps))
         work = Work.of(needed_blocks(wanted.head), len(wanted.state.columns))
         for one in self.steps:
             work += one.rows.work
@@ -110,14 +111,15 @@ class _Engines:
         return self.started
 
 
-def asked_in_sql(wanted: ChangePlan) -> str | None:
+def asked_in_sql(wanted: ChangePlan, *, with_rows: bool) -> str | None:
     """Say what only Spark can check of a change, in words; None if there is nothing.
 
     Args:
         wanted: The plan.
+        with_rows: Whether rows are given.
     """
-    state, table = wanted.state, wanted.head.table
-    if wanted.asks_rows:
+    state, table, altered = wanted.state, wanted.head.table, wanted.altered
+    if altered is not None and (altered.asks_sql or (with_rows and altered.asks_values)):
         return f"what is said of the columns of {table}"
     types = dict(state.columns)
     constraints = state.overlay.constraints.values()
@@ -129,10 +131,10 @@ def asked_in_sql(wanted: ChangePlan) -> str | None:
 
 
 def present_rows(
-    engine: Engine[Any], table: Table, wanted: ChangePlan, shape: Shape
+    engine: Engine[Any], table: Table, wanted: ChangePlan, shape: Shape, *, with_rows: bool
 ) -> PresentRows:
     """Return what reads the rows that there are, and has SQL check what only that can."""
-    if asked_in_sql(wanted) is None:
+    if asked_in_sql(wanted, with_rows=with_rows) is None:
         return PresentRows(engine, table, wanted, shape)
     from singerlake.ops.change.sql.checked_rows import CheckedRows
 

@@ -12,7 +12,7 @@ from singerlake.engine.base import Engine
 from singerlake.engine.work import Work
 from singerlake.errors import UsageError
 from singerlake.format.types import BOOLEAN, INTEGER, STRING, Columns, Type
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.nearest import offer
 from singerlake.ops.change.row_set import GivenRows, RowSet, sent, unpacked
 from singerlake.rows.batches.problems import Problem, Problems, kept, rejected
@@ -64,7 +64,7 @@ class _ArrowTable(GivenRows):
     def work(self) -> Work:
         return Work(self.table.nbytes, len(self.table) * self.table.num_columns)
 
-    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
         shape = shape_of(present)
         names, types = self.table.column_names, self.table.schema.types
         reader = ArrowRows(shape.columns, names, source)
@@ -85,7 +85,7 @@ class _PandasFrame(GivenRows):
     def work(self) -> Work:
         return _ArrowTable(self.table).work
 
-    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
         columns = dict(zip(self.table.column_names, self.table.columns, strict=True))
         for name in shape_of(present).key_names:
             if name in self.index.column_names:
@@ -109,7 +109,7 @@ class _Dictionaries(GivenRows):
         columns = max((len(row) for row in self.rows if isinstance(row, Mapping)), default=1)
         return Work(0, len(self.rows) * columns)
 
-    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
         shape = shape_of(present)
         reader = _DictionaryReader(shape, source)
         batch, indexes = reader.read([_by_name(row, shape) for row in self.rows])

@@ -24,7 +24,7 @@ from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.lineage import told
 from singerlake.log import blocked, conflicts, log
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_catalogues, update_checkpoint
 from singerlake.ops import suppression as blocking
 from singerlake.ops.change import asked_rows, delta
@@ -61,7 +61,7 @@ from singerlake.snapshot.from_blocks import planned, through
 ATTEMPTS = 5
 """Times that a change is worked out anew, because others changed the same rows."""
 
-Parts: TypeAlias = Callable[[Engine[Any], Snapshot], Sequence[Part]]
+Parts: TypeAlias = Callable[[Engine[Any], TableState], Sequence[Part]]
 """Makes the parts of a change for a table as it is: their columns are that table's."""
 EngineFor: TypeAlias = Callable[[ChangePlan], Engine[Any]]
 """Chooses the engine of an attempt."""
@@ -265,7 +265,7 @@ class _Job:
         version = after.frozen[-1] if options.new_version else None
         return replace(done, transaction=after.number, version=version)
 
-    def _check_apart(self, found: Delta | None, present: Snapshot) -> None:
+    def _check_apart(self, found: Delta | None, present: TableState) -> None:
         """Make sure that what came in since the last look changed no row that the change goes by.
 
         Raises:
@@ -287,7 +287,7 @@ class _Job:
             return True
         return _together(self._state) or self._wanted.overlay is not None
 
-    def _touched(self, found: Delta | None, present: Snapshot, before: Snapshot) -> bool:
+    def _touched(self, found: Delta | None, present: TableState, before: TableState) -> bool:
         """Tell it from the keys alone of what others committed."""
         if found is None or not self._shape.keys:
             return False  # rows without a key are only added
@@ -299,7 +299,7 @@ class _Job:
             return are_changed(self._table, present, since, last, found.wanted, survival)
 
 
-def _together(state: Snapshot) -> bool:
+def _together(state: TableState) -> bool:
     """Whether something is asked of all rows of a table together."""
     return any(one.kind == "unique" for one in state.overlay.constraints.values())
 
@@ -314,7 +314,7 @@ def _check(found: Problems) -> None:
 _SUMMED = f"{SUMMED}, unlike long"
 
 
-def are_the_same(engine: Engine[Any], table: Table, state: Snapshot, found: Delta) -> bool:
+def are_the_same(engine: Engine[Any], table: Table, state: TableState, found: Delta) -> bool:
     """Tell whether new rows, which name all columns, are those that a table without a key has.
 
     Args:
@@ -377,7 +377,7 @@ _MET = "met boolean"
 
 def are_changed(
     table: Table,
-    present: Snapshot,
+    present: TableState,
     since: Sequence[Block],
     after: int,
     wanted: Asked,

@@ -19,8 +19,8 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.written import written_under
 from singerlake.log.commit import new_writer_id
 from singerlake.log.deletion_schema import deletion_schemas, hash_of
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import FILE_BYTES
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import clean_up, hold_locks
 from singerlake.ops.change import changed_blocks
 from singerlake.ops.change import plan as plans
@@ -112,9 +112,9 @@ class ChangeOutput:
         self,
         metrics: Mapping[str, int],
         *,
-        still_apart: Callable[[Snapshot], None],
+        still_apart: Callable[[TableState], None],
         frozen: Frozen | None,
-    ) -> Snapshot:
+    ) -> TableState:
         """Write and commit.
 
         Args:

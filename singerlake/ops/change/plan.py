@@ -18,8 +18,8 @@ from singerlake.format.overlay import Overlay
 from singerlake.log import conflicts
 from singerlake.log.commit import Draft, check_metadata, commit, current_user, draft_entry
 from singerlake.log.locks.lock import Waiting
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import replace_block
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
 from singerlake.overlay.alter import AlterPlan, OverlayChange, looks_at_rows
 from singerlake.storage.base import Store
@@ -82,7 +82,7 @@ class ChangePlan:
         overlay: What people say of the columns from then on; None where that stays as it is.
     """
 
-    head: Snapshot
+    head: TableState
     options: ChangeOptions
     overlay: Overlay | None = None
 
@@ -97,12 +97,12 @@ class ChangePlan:
         return self.altered is not None and looks_at_rows(self.altered)
 
     @property
-    def state(self) -> Snapshot:
+    def state(self) -> TableState:
         """The same rows, read as they will be: by today's rules, under the overlay to come."""
         return self.head if self.overlay is None else self.head.laid_over(self.overlay)
 
 
-def plan(head: Snapshot, options: ChangeOptions) -> ChangePlan:
+def plan(head: TableState, options: ChangeOptions) -> ChangePlan:
     """Check what can be checked before any data is read.
 
     Args:
@@ -166,7 +166,7 @@ class Written:
     metrics: Mapping[str, int]
 
 
-Frozen = Callable[[Snapshot, Entry], tuple[FrozenVersion, Mapping[str, str]]]
+Frozen = Callable[[TableState, Entry], tuple[FrozenVersion, Mapping[str, str]]]
 """Makes the version, with its lanes, of the state that an entry would leave behind a snapshot."""
 
 
@@ -176,11 +176,11 @@ def commit_change(
     written: Written,
     *,
     writer_id: str,
-    still_apart: Callable[[Snapshot], None],
+    still_apart: Callable[[TableState], None],
     frozen: Frozen | None,
     waiting: Waiting,
     check: Callable[[], None],
-) -> Snapshot:
+) -> TableState:
     """Commit a change.
 
     Args:
@@ -214,13 +214,13 @@ def draft_of(
     written: Written,
     *,
     writer_id: str,
-    still_apart: Callable[[Snapshot], None],
+    still_apart: Callable[[TableState], None],
     frozen: Frozen | None,
 ) -> Draft:
     """Return what drafts a change's entry; arguments are those of :func:`commit_change`."""
     options = wanted.options
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         conflicts.check_etag(present, options.etag)
         conflicts.check_columns_unchanged(present, wanted.head)
         still_apart(present)
@@ -253,7 +253,7 @@ def with_version(entry: Entry, version: FrozenVersion, lanes: Mapping[str, str])
     return structs.replace(entry, version=version, lanes=dict(lanes))
 
 
-def overtaken(present: Snapshot) -> ConflictError:
+def overtaken(present: TableState) -> ConflictError:
     """Return the error of a change that others kept getting ahead of."""
     return ConflictError(
         f"others keep changing the same rows of {present.table}: nothing was changed; run it again"

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from singerlake.engine.base import Engine
 from singerlake.engine.work import Work
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.plan import Mode
 from singerlake.rows.batches import packing
 from singerlake.rows.batches.steps import Batches, Step
@@ -73,7 +73,7 @@ class GivenRows(ABC):
         return Work()
 
     @abstractmethod
-    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
         """Read them as rows of a table; called again if others changed the same rows meanwhile.
 
         Args:
@@ -97,7 +97,7 @@ class RowIds(GivenRows):
 
     ids: Sequence[str]
 
-    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
         """Name them; see :meth:`GivenRows.row_set`."""
         del present
         count = len(self.ids)

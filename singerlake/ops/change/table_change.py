@@ -13,7 +13,7 @@ from singerlake.engine.choice import EngineChoice
 from singerlake.errors import UsageError
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change import plan as plans
 from singerlake.ops.change.change import ChangeStep, change
 from singerlake.ops.change.given_rows import captured
@@ -166,7 +166,7 @@ class TableChange:
             UsageError: As :meth:`add_column`.
         """
 
-        def said(present: Snapshot) -> Overlay:
+        def said(present: TableState) -> Overlay:
             from singerlake.sql.conditions import with_check
 
             return with_check(self._session("a condition"), name, sql)(present)
@@ -283,7 +283,7 @@ class TableChange:
         options = replace(self._options, said=said)
         self.result = change(self._table, self._steps, options, self._choice)
 
-    def _overlay(self, present: Snapshot) -> Overlay:
+    def _overlay(self, present: TableState) -> Overlay:
         """All that is said of columns, each thing on top of what was said before."""
         for said in self._said:
             present = present.laid_over(said(present))

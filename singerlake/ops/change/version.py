@@ -10,7 +10,7 @@ from singerlake.errors import DataError
 from singerlake.format.log import Entry, FrozenVersion
 from singerlake.lake import Table
 from singerlake.log.commit import current_user, preview
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.plan import ChangeOptions
 from singerlake.ops.freeze import misfits_error
 from singerlake.rows.state.fingerprint import Content
@@ -32,7 +32,7 @@ class Freezing:
         engine: Engine[Any],
         table: Table,
         options: ChangeOptions,
-        check: Callable[[Snapshot], None] = lambda _: None,
+        check: Callable[[TableState], None] = lambda _: None,
     ) -> None:
         self._engine = engine
         self._table = table
@@ -40,7 +40,9 @@ class Freezing:
         self._check = check
         self._known: tuple[tuple[int, int], Content] | None = None
 
-    def __call__(self, present: Snapshot, draft: Entry) -> tuple[FrozenVersion, Mapping[str, str]]:
+    def __call__(
+        self, present: TableState, draft: Entry
+    ) -> tuple[FrozenVersion, Mapping[str, str]]:
         """Make the version that follows a snapshot, and its lanes.
 
         Raises:
@@ -67,7 +69,7 @@ class Freezing:
         lanes = {proof.value: hashed.encoded for proof, hashed in found.hashes.items()}
         return version, lanes
 
-    def _content(self, after: Snapshot) -> Content:
+    def _content(self, after: TableState) -> Content:
         try:
             with self._engine.stages("adding up fingerprints"):
                 found = state_content(self._engine, self._table, after)

@@ -15,7 +15,7 @@ from singerlake.format.names import TableName
 from singerlake.log import lake_log, log, not_copied
 from singerlake.log.capabilities import open_for_writing
 from singerlake.log.not_copied import Absences, LakeEntry, entry_of
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.verify.lake import lacks
 from singerlake.storage.base import Store
 from singerlake.storage.side_by_side import each
@@ -47,7 +47,7 @@ def find(destination: Store, versions: Iterable[LakeVersion], asked: Asked) -> A
 def _absent(
     version: LakeVersion,
     tables: Iterable[TableName],
-    heads: Mapping[TableName, Snapshot | SingerlakeError | None],
+    heads: Mapping[TableName, TableState | SingerlakeError | None],
 ) -> Iterable[TableName]:
     for table in tables:
         said = version.table(table)

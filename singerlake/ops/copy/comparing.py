@@ -16,7 +16,7 @@ from singerlake.log import log
 from singerlake.log.chain import Rewritings
 from singerlake.log.checkpoint import differing
 from singerlake.log.folding import fold
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 _HELD = {"blocks", "versions", "deleted versions", "restorable blocks", "blocked keys", "overlays"}
@@ -44,7 +44,7 @@ class _Read:
         self._stand_ins: set[int] = set()
         rewritings = Rewritings(table)
         every = log.sound_entries(store, table, range(1, number + 1))
-        self.head = fold(Snapshot(table), self._noted(rewritings.noted(every)))
+        self.head = fold(TableState(table), self._noted(rewritings.noted(every)))
         rewritings.check(self.head.transactions, to_end=False)
 
     def _noted(self, entries: Iterator[Entry]) -> Iterator[Entry]:

@@ -13,7 +13,7 @@ from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
 from singerlake.log import lake_file, log
 from singerlake.log.folding import fold
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import KeyMissingError, Store
 
 logger = logging.getLogger(__name__)
@@ -29,8 +29,8 @@ class Present:
         has_manifest: Whether there is a manifest that can be read.
     """
 
-    head: Snapshot
-    begun: Snapshot | None = None
+    head: TableState
+    begun: TableState | None = None
     has_manifest: bool = False
 
 
@@ -74,13 +74,13 @@ def read_present(destination: Store, table: TableName) -> Present:
     """
     checkpoint = log.read_checkpoint(destination, table)
     if checkpoint is not None and not destination.exists(table.transaction(1)):
-        return Present(Snapshot(table), begun=checkpoint, has_manifest=True)
-    start = checkpoint or Snapshot(table)
+        return Present(TableState(table), begun=checkpoint, has_manifest=True)
+    start = checkpoint or TableState(table)
     head = fold(start, log.entries(destination, table, start.number))
     return Present(head, has_manifest=checkpoint is not None)
 
 
-def check_same(source: Store, destination: Store, there: Snapshot, here: Snapshot) -> None:
+def check_same(source: Store, destination: Store, there: TableState, here: TableState) -> None:
     """Make sure that what the destination has is what the source has, as far as it goes.
 
     Args:
@@ -120,7 +120,7 @@ def check_same(source: Store, destination: Store, there: Snapshot, here: Snapsho
         )
 
 
-def check_begun(destination: Store, there: Snapshot, begun: Snapshot, *, whole: bool) -> None:
+def check_begun(destination: Store, there: TableState, begun: TableState, *, whole: bool) -> None:
     """Make sure that what stands without transaction 1 is what a copy of the source has begun.
 
     Args:
@@ -143,7 +143,7 @@ def check_begun(destination: Store, there: Snapshot, begun: Snapshot, *, whole: 
         )
 
 
-def check_erasures(there: Snapshot, here: Snapshot, destination: Store, *, whole: bool) -> None:
+def check_erasures(there: TableState, here: TableState, destination: Store, *, whole: bool) -> None:
     """Make sure that a copy does not go on from before an erasure of rows, or amid one.
 
     Args:
@@ -215,7 +215,7 @@ def take_back(source: Store, destination: Store, table: TableName, *, begun: boo
     if begun:
         destination.delete(table.manifest)
         destination.delete(table.head_file)
-    start = log.read_checkpoint(destination, table) or Snapshot(table)
+    start = log.read_checkpoint(destination, table) or TableState(table)
     chain, end = start.chain, start.number
     for entry in log.entries(destination, table, end):
         if entry.format > PLAIN and chain and entry.previous != chain:

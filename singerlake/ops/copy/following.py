@@ -5,7 +5,7 @@ from __future__ import annotations
 from singerlake.errors import SingerlakeError
 from singerlake.format import file_paths, names
 from singerlake.log import log
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.copy import stored
 from singerlake.ops.copy.outcome import needed_files
 from singerlake.ops.copy.transfers import Meter
@@ -16,7 +16,7 @@ from singerlake.storage.base import Store
 
 
 def delete_gone(
-    source: Store, destination: Store, head: Snapshot, wait_seconds: float, meter: Meter
+    source: Store, destination: Store, head: TableState, wait_seconds: float, meter: Meter
 ) -> tuple[int, int]:
     """Delete a table's files that its log says are deleted, once no reader there needs them.
 
@@ -52,7 +52,7 @@ def delete_gone(
     return len(deleted), len(needed)
 
 
-def find_gone(source: Store, destination: Store, head: Snapshot) -> list[Item]:
+def find_gone(source: Store, destination: Store, head: TableState) -> list[Item]:
     """Find a table's files at the destination that its log says are deleted.
 
     Args:

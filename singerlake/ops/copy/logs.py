@@ -12,7 +12,7 @@ from singerlake.format.names import TableName
 from singerlake.log import log
 from singerlake.log.chain import Rewritings
 from singerlake.log.folding import fold
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import KeyMissingError, Store
 
 
@@ -23,7 +23,7 @@ class CopiedLog(Protocol):
         head: The table after it, folded on from what the destination has.
     """
 
-    head: Snapshot
+    head: TableState
 
     def data(self, number: int) -> bytes:
         """Return the bytes of one of its entries."""
@@ -45,7 +45,7 @@ class WholeLog:
         DamagedError: One is lost or damaged, or does not follow the one before.
     """
 
-    def __init__(self, store: Store, table: TableName, after: Snapshot, number: int) -> None:
+    def __init__(self, store: Store, table: TableName, after: TableState, number: int) -> None:
         self._store = store
         self._table = table
         self._hashes: dict[int, str] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from singerlake.format.log import Block, FrozenVersion
 from singerlake.format.names import TableName
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
 from singerlake.ops.copy.comparing import Rebuilt
 
@@ -53,7 +53,7 @@ class Copied:
     """
 
     table: TableName
-    snapshot: Snapshot
+    snapshot: TableState
     transactions: int = 0
     files: int = 0
     bytes: int = 0
@@ -64,7 +64,7 @@ class Copied:
     rebuilt: Rebuilt = field(default_factory=Rebuilt)
 
 
-def needed_files(head: Snapshot) -> dict[str, list[Block]]:
+def needed_files(head: TableState) -> dict[str, list[Block]]:
     """The data files of a table, and of one that can be brought back, with what lies in them."""
     needed: dict[str, list[Block]] = {}
     for block in (*head.blocks, *(head.restorable or ())):

@@ -15,7 +15,7 @@ from singerlake.format import content, file_paths
 from singerlake.format.log import FileList
 from singerlake.format.names import TableName
 from singerlake.log import file_lists, log
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.copy.transfers import Meter, pieces, publish
 from singerlake.storage.base import KeyMissingError, Store
 
@@ -58,7 +58,7 @@ class StoredFiles:
         self._meter = meter
         self._in_threads = in_threads
 
-    def due(self, head: Snapshot, present: Snapshot, *, every: bool) -> list[FileList]:
+    def due(self, head: TableState, present: TableState, *, every: bool) -> list[FileList]:
         """Return the lists whose files the destination may lack.
 
         Args:
@@ -103,7 +103,7 @@ class StoredFiles:
             raise
         return copied
 
-    def verify(self, head: Snapshot) -> int:
+    def verify(self, head: TableState) -> int:
         """Read all files that the destination has of a table again; how many these are.
 
         Raises:
@@ -119,7 +119,7 @@ class StoredFiles:
         return sum(self._in_threads(check, named.values()))
 
 
-def lists_of(head: Snapshot) -> dict[str, FileList]:
+def lists_of(head: TableState) -> dict[str, FileList]:
     """Return the lists of all blocks that are there, or would come back, by path."""
     blocks = (*head.blocks, *(head.restorable or ()))
     return {listed.path: listed for listed in file_lists.lists_of(blocks)}
@@ -211,7 +211,7 @@ def check_file(store: Store, table: TableName, file: NamedFile, meter: Meter) ->
     _check(store, key, file, hashed.hexdigest())
 
 
-def gone_with(store: Store, head: Snapshot, lists: Iterable[str]) -> dict[str, str]:
+def gone_with(store: Store, head: TableState, lists: Iterable[str]) -> dict[str, str]:
     """Find the files that only lists name which are about to go, each with one of these.
 
     Args:

@@ -27,7 +27,7 @@ from singerlake.log.checkpoint import write_checkpoint
 from singerlake.log.commit import new_writer_id
 from singerlake.log.lease import ReaderLease
 from singerlake.log.locks.lock import SURE_SETTLES, WriterLock
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import HeldLocks, hold_locks
 from singerlake.ops.copy import destination as destinations
 from singerlake.ops.copy import transfers, versions
@@ -112,7 +112,7 @@ class TableCopy:
                     raise
         raise AssertionError  # the last try returns, or raises
 
-    def _there(self) -> Snapshot:
+    def _there(self) -> TableState:
         """The table at the source.
 
         Raises:
@@ -126,7 +126,7 @@ class TableCopy:
             )
         return snapshot
 
-    def _look(self, there: Snapshot, *, locked: bool = False) -> Present:
+    def _look(self, there: TableState, *, locked: bool = False) -> Present:
         """What the destination has of it, which must be what the source has.
 
         Args:
@@ -164,7 +164,7 @@ class TableCopy:
             settles=SURE_SETTLES,
         )
 
-    def _check(self, there: Snapshot, present: Present) -> None:
+    def _check(self, there: TableState, present: Present) -> None:
         here, whole = present.begun or present.head, not self._versions
         if here.number > there.number and log.refresh(self._source, there).number > there.number:
             raise MovedError(f"{self._table} moves on faster than it is copied: run it again")
@@ -178,19 +178,19 @@ class TableCopy:
         if not whole:  # last, for a log that was made anew has numbers of its own
             destinations.check_erasures(there, here, self._destination, whole=follows)
 
-    def _wanted(self, there: Snapshot) -> list[FrozenVersion]:
+    def _wanted(self, there: TableState) -> list[FrozenVersion]:
         """The versions to copy; none for all of the table."""
         if self._versions:
             there.check_there()
         return [there.version(name) for name in self._versions]
 
-    def _goes_on(self, there: Snapshot, here: Snapshot) -> bool:
+    def _goes_on(self, there: TableState, here: TableState) -> bool:
         """Whether the destination lacks anything of the log."""
         if self._versions:
             return bool(versions.missing(self._wanted(there), here))
         return here.number != there.number
 
-    def _log(self, there: Snapshot, present: Present) -> CopiedLog | None:
+    def _log(self, there: TableState, present: Present) -> CopiedLog | None:
         """The log to go on with; None where the destination has all of it."""
         if self._versions:
             wanted = self._wanted(there)
@@ -199,7 +199,7 @@ class TableCopy:
             return None
         return WholeLog(self._source, self._table, present.head, there.number)
 
-    def _planned(self, there: Snapshot, present: Present) -> Copied:
+    def _planned(self, there: TableState, present: Present) -> Copied:
         """What would be done."""
         log_ = self._log(there, present)
         head = log_.head if log_ is not None else present.head
@@ -213,7 +213,7 @@ class TableCopy:
         plan = Copied(self._table, head, number, len(missing), size, deleted)
         return replace(plan, versions=self._wanted(there))
 
-    def _missing(self, head: Snapshot, present: Present) -> dict[str, list[Block]]:
+    def _missing(self, head: TableState, present: Present) -> dict[str, list[Block]]:
         """The data files that the destination lacks, with the blocks in them.
 
         What it has under its name is whole, for no store shows half of a file.
@@ -243,7 +243,7 @@ class TableCopy:
                 )
         return missing
 
-    def _copy(self, there: Snapshot) -> Copied:
+    def _copy(self, there: TableState) -> Copied:
         open_for_writing(self._destination)
         options = self._options
         lock = self._lock()
@@ -280,14 +280,14 @@ class TableCopy:
         done = self._verified(done, head) if options.verify else done
         return replace(done, versions=self._wanted(there))
 
-    def _copy_stored(self, head: Snapshot, lists: list[FileList]) -> int:
+    def _copy_stored(self, head: TableState, lists: list[FileList]) -> int:
         try:
             blocked.copy(self._source, self._destination, head)
             return self._stored.copy(lists)
         except KeyMissingError as error:
             raise MovedError(f"files of {self._table} went while they were copied") from error
 
-    def _check_new(self, there: Snapshot, head: Snapshot) -> None:
+    def _check_new(self, there: TableState, head: TableState) -> None:
         """Make sure that a table which is new at the destination hides no other's rows.
 
         Raises:
@@ -306,7 +306,7 @@ class TableCopy:
     @contextmanager
     def _folders_locked(
         self,
-        head: Snapshot,
+        head: TableState,
         present: Present,
         missing: Iterable[str],
     ) -> Iterator[HeldLocks]:
@@ -375,7 +375,7 @@ class TableCopy:
         """Do something with each of some things; after an error nothing is under way any more."""
         return transfers.in_threads(self._movers, work, items)
 
-    def _verified(self, done: Copied, here: Snapshot) -> Copied:
+    def _verified(self, done: Copied, here: TableState) -> Copied:
         """Read all that the destination has; what was done, with what was found.
 
         Raises:

@@ -24,7 +24,7 @@ from singerlake.format.log import (
 )
 from singerlake.log import log
 from singerlake.log.folding import fold
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.unfolding import entries_of
 from singerlake.ops.copy.logs import CopiedLog, WholeLog
 from singerlake.storage.base import Store
@@ -33,7 +33,7 @@ from singerlake.version import FORMAT
 _FREEZES = {Operation.FREEZE, *FREEZES_ITSELF}
 
 
-def missing(wanted: Sequence[FrozenVersion], here: Snapshot) -> list[FrozenVersion]:
+def missing(wanted: Sequence[FrozenVersion], here: TableState) -> list[FrozenVersion]:
     """Return the versions that the destination does not have."""
     # What became of it before it was copied, a copy of a version does not tell.
     there_are = [structs.replace(version, erased=[]) for version in here.frozen]
@@ -43,8 +43,8 @@ def missing(wanted: Sequence[FrozenVersion], here: Snapshot) -> list[FrozenVersi
 def log_of(
     source: Store,
     destination: Store,
-    there: Snapshot,
-    here: Snapshot,
+    there: TableState,
+    here: TableState,
     wanted: Sequence[FrozenVersion],
 ) -> CopiedLog | None:
     """Return the log with which the destination has some versions; None where it has them.
@@ -76,7 +76,7 @@ def log_of(
 
 
 def _as_it_is(
-    source: Store, there: Snapshot, here: Snapshot, wanted: Sequence[FrozenVersion]
+    source: Store, there: TableState, here: TableState, wanted: Sequence[FrozenVersion]
 ) -> WholeLog | None:
     """The source's log up to the last freeze, if that is the state of the newest version.
 
@@ -100,7 +100,7 @@ def _as_it_is(
     return log_ if same_rows and all_kept else None
 
 
-def _frozen_by(source: Store, there: Snapshot, wanted: Sequence[FrozenVersion]) -> int:
+def _frozen_by(source: Store, there: TableState, wanted: Sequence[FrozenVersion]) -> int:
     """The transaction by which the last of some versions was frozen; 0 where none tells."""
     left = {version.number for version in wanted}
     first = min(version.transaction for version in wanted)
@@ -135,7 +135,7 @@ class Excerpt:
         DamagedError: The source's log cannot be read.
     """
 
-    def __init__(self, store: Store, there: Snapshot, versions: Sequence[FrozenVersion]) -> None:
+    def __init__(self, store: Store, there: TableState, versions: Sequence[FrozenVersion]) -> None:
         last = max(version.transaction for version in versions)
         originals = list(_read(store, there))
         later = [entry for entry in originals[last:] if entry.version is not None]
@@ -159,7 +159,7 @@ class Excerpt:
         ]
         drafts = [*_made(state, originals), *_behind(state, [*freezes, *deletions])]
         self._data: list[bytes] = []
-        self.head = fold(Snapshot(there.table), self._sealed(drafts))
+        self.head = fold(TableState(there.table), self._sealed(drafts))
         there_are = {version.number for version in self.head.frozen}
         if self.head.blocks != state.blocks or not wanted <= there_are:
             raise DamagedError(
@@ -182,7 +182,7 @@ class Excerpt:
         return self._data[number - 1]
 
 
-def _read(store: Store, there: Snapshot) -> Iterator[Entry]:
+def _read(store: Store, there: TableState) -> Iterator[Entry]:
     for number, entry in log.read_entries(store, there.table, range(1, there.number + 1)):
         if isinstance(entry, SingerlakeError):
             raise entry
@@ -194,7 +194,7 @@ def _read(store: Store, there: Snapshot) -> Iterator[Entry]:
         yield entry
 
 
-def _made(state: Snapshot, originals: Sequence[Entry]) -> Iterator[Entry]:
+def _made(state: TableState, originals: Sequence[Entry]) -> Iterator[Entry]:
     """The entries up to a state, with what people said of them."""
     for made, original in zip(entries_of(state), originals, strict=False):
         said: dict[str, Any] = {
@@ -207,13 +207,13 @@ def _made(state: Snapshot, originals: Sequence[Entry]) -> Iterator[Entry]:
         yield msgspec.structs.replace(made, **said)
 
 
-def _given_up(deletion: Entry, there: Snapshot) -> Entry:
+def _given_up(deletion: Entry, there: TableState) -> Entry:
     """The deletion of a version, after which its state cannot be read where it cannot there."""
     swept = deletion.number <= there.floor
     return msgspec.structs.replace(deletion, floor=deletion.number if swept else 0)
 
 
-def _behind(state: Snapshot, later: Sequence[Entry]) -> Iterator[Entry]:
+def _behind(state: TableState, later: Sequence[Entry]) -> Iterator[Entry]:
     """The freezes, and deletions of versions, that came later, right behind the state."""
     for number, entry in enumerate(later, start=state.number + 1):
         yield msgspec.structs.replace(

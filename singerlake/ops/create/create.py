@@ -3,21 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from singerlake.errors import DamagedError, UsageError
 from singerlake.format import names
-from singerlake.format.log import Block, Entry, Operation, SchemaEntry
+from singerlake.format.log import Block, Entry, FrozenVersion, Operation, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
+from singerlake.format.types import Columns
 from singerlake.log import conflicts, files, log
 from singerlake.log.commit import commit, current_user, draft_entry, new_writer_id
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import replace_block
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint, update_lake
 from singerlake.storage.base import Store
+
+if TYPE_CHECKING:
+    from singerlake.sql.result import Source
+
+
+@dataclass(frozen=True)
+class Created:
+    """A table that was made.
+
+    Attributes:
+        table: Its name.
+        transaction: Its first transaction: 1, unless a table of its name was dropped before; None
+            where it was only asked.
+        rows: Rows in it.
+        blocks: Blocks they lie in.
+        fingerprint: Over their values, as a freeze would compute it.
+        schema_hash: Its schema.
+        key_properties: Its key.
+        sources: What the query read.
+        columns: Its columns.
+        version: The version of it, where one was asked for.
+    """
+
+    table: TableName
+    transaction: int | None
+    rows: int
+    blocks: int
+    fingerprint: str
+    schema_hash: str
+    key_properties: list[str]
+    sources: list[Source]
+    columns: Columns = ()
+    version: FrozenVersion | None = None
 
 
 def new_name(text: str) -> TableName:
@@ -35,7 +70,7 @@ def new_name(text: str) -> TableName:
     return ref.table
 
 
-def check_new(store: Store, table: TableName) -> Snapshot:
+def check_new(store: Store, table: TableName) -> TableState:
     """Make sure that nothing is there under a table's name, or only what was dropped.
 
     Returns:
@@ -57,10 +92,10 @@ def check_new(store: Store, table: TableName) -> Snapshot:
             f"{table} has files but neither log nor manifest: make them again first, with: "
             f"singerlake rebuild {table}"
         )
-    return Snapshot(table)
+    return TableState(table)
 
 
-def check_still_new(store: Store, table: TableName) -> Snapshot:
+def check_still_new(store: Store, table: TableName) -> TableState:
     """The same once the locks are held, where somebody else was just sooner.
 
     Raises:
@@ -96,8 +131,8 @@ def draft(
 
 
 def commit_create(
-    store: Store, planned: Snapshot, first: Entry, files: Container[str] = ()
-) -> Snapshot:
+    store: Store, planned: TableState, first: Entry, files: Container[str] = ()
+) -> TableState:
     """Commit a table's first transaction.
 
     Args:
@@ -112,7 +147,7 @@ def commit_create(
         StoreError: The store refused.
     """
 
-    def draft_first(present: Snapshot) -> Entry:
+    def draft_first(present: TableState) -> Entry:
         conflicts.check_empty(present)
         before, version = present.last_block, first.version
         if version is not None:  # of this very transaction
@@ -136,7 +171,7 @@ def create_empty(
     comment: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     known_taps: Collection[str] = (),
-) -> Snapshot:
+) -> TableState:
     """Make a table that has columns and no row.
 
     Args:

@@ -13,7 +13,7 @@ from singerlake.format.log import Block, Entry, decode_block
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.log.commit import new_writer_id
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import (
     HeldLocks,
     WriteOptions,
@@ -53,7 +53,7 @@ class FirstBlocks:
         write: Callable[[], list[Block]],
         draft: Callable[[list[Block], str], Entry],
         check: Callable[[Entry], Entry],
-    ) -> Snapshot:
+    ) -> TableState:
         """Make the table.
 
         Args:

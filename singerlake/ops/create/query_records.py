@@ -1,17 +1,18 @@
-"""Checks a query's rows, and writes them as RECORD lines, on the executors.
+"""Checks a query's rows, and writes them as RECORD lines.
 
-A row's record is its canonical text (``canonical_text.py``): the text that the fingerprint
-hashes, so that what is written and what is proved later are the same bytes. Values that a lake
-cannot hold (NaN, a year past 9999, text that is no UTF-8) are refused by name, never turned.
+Each row has the number of its part in a column of its own, behind the others. A row's record is
+its canonical text (``canonical_text.py``): the text that the fingerprint hashes, so that what is
+written and what is proved later are the same bytes. Values that a lake cannot hold (NaN, a year
+past 9999, text that is no UTF-8) are refused by name, never turned.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from singerlake.errors import InvalidQueryError
 from singerlake.format.types import Columns, Kind, Type
@@ -22,12 +23,14 @@ from singerlake.rows.blocks.exact_decoding import DELETED_AT
 from singerlake.rows.columns.arrow_types import DAYS, MICROS
 from singerlake.rows.state.fingerprint import SUMMED, Proof, Sums
 
+PART = "part"
+"""The column of a row's part."""
 CHECKED = f"{SUMMED}, bytes long, nulls array<long>"
 
 
 @dataclass
 class RowChecker:
-    """Looks at a query's rows on the executors: what they come down to, and that all may be.
+    """Looks at a query's rows: what they come down to, and that all may be.
 
     Attributes:
         columns: The new table's columns, in the order in which they come.
@@ -38,7 +41,7 @@ class RowChecker:
     keys: list[int]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Give one row a partition: the rows' sums, their bytes, and nulls of each key column."""
+        """Give one row: the rows' sums, their bytes, and nulls of each key column."""
         sums = Sums((Proof.VALUES,))
         size = 0
         nulls = [0] * len(self.keys)
@@ -96,12 +99,11 @@ def _outside(numbers: pa.Array, bounds: tuple[int, int], what: str) -> str | Non
     return f"{what} outside the years 1 to 9999"
 
 
-class PartitionWriter(RecordWriter):
-    """Writes each partition of a frame as a part of its number."""
+class PartWriter(RecordWriter):
+    """Writes rows as a part of the number that the first of them has."""
 
     def __call__(self, batches: Batches) -> Batches:
-        """Write a partition; see :meth:`RecordWriter.write`."""
-        context = TaskContext.get()
-        if context is None:
-            raise RuntimeError("partitions are written by Spark's tasks only")
-        yield from self.write(batches, context.partitionId())
+        """Write a part, if it has any row; see :meth:`RecordWriter.write`."""
+        some = (batch for batch in batches if len(batch))
+        if (first := next(some, None)) is not None:
+            yield from self.write(chain([first], some), first.column(PART)[0].as_py())

@@ -11,7 +11,7 @@ import pyarrow as pa
 from singerlake.engine.base import Engine, R, Schema
 from singerlake.lake import Table
 from singerlake.log.schema_difference import Comparison
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.row_columns import MISFITS, row_schema
 from singerlake.rows.batches.steps import Pipeline, Step
 from singerlake.rows.blocks import block_tasks
@@ -52,7 +52,7 @@ class BothRows(Generic[R]):
         table: Table,
         compared: Comparison,
         pairs: R,
-        after: Snapshot,
+        after: TableState,
         shape: Shape,
     ) -> BothRows[R]:
         """Share the reading out.

@@ -20,7 +20,7 @@ from singerlake.engine.base import Engine, R
 from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.log.schema_difference import Comparison, Matching, State
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.diff.ways import UNKNOWN, Ways
 from singerlake.ops.rows_back import keyed_rows
 from singerlake.ops.rows_back.keyed_rows import SHARED, KeyedRows, Mask, Numbers, Share
@@ -180,13 +180,13 @@ class _Rows(Generic[R]):
 
     engine: Engine[R]
     table: Table
-    snapshot: Snapshot
+    snapshot: TableState
     index: Index | None
-    by: Snapshot
+    by: TableState
     key: Columns
 
     @classmethod
-    def of(cls, engine: Engine[R], table: Table, snapshot: Snapshot) -> _Rows[R]:
+    def of(cls, engine: Engine[R], table: Table, snapshot: TableState) -> _Rows[R]:
         """Read a state as it reads itself."""
         columns = snapshot.columns
         key = tuple(columns[place] for place in snapshot.key)
@@ -211,8 +211,7 @@ class _Rows(Generic[R]):
     def count(self) -> int:
         """Count them."""
         if self.index is not None:
-            known = self.index.marker.rows
-            return content.count_rows(self.engine, self.index) if known is None else known
+            return content.count_rows(self.engine, self.index)
         counts = self.engine.collect(self._of_blocks(content.counted, _COUNT))
         return sum(row["rows"] for row in counts)
 
@@ -224,7 +223,7 @@ class _Rows(Generic[R]):
         return from_blocks.through(self.engine, plan, step, schema)
 
 
-def _key_shape(key: Columns, snapshot: Snapshot) -> Shape:
+def _key_shape(key: Columns, snapshot: TableState) -> Shape:
     """The shape of rows of which only a key is read."""
     return Shape(key, tuple(range(len(key))), activations.survival(snapshot.blocks))
 

@@ -18,7 +18,7 @@ from singerlake.errors import UsageError
 from singerlake.format.log import Block
 from singerlake.format.types import Columns
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops import suppression as blocking
 from singerlake.ops.erase.lines import (
     BY_BLOCK,
@@ -60,7 +60,7 @@ class ByIds:
     table: Table
     ids: Sequence[str]
 
-    def find(self, state: Snapshot, most_keys: int, most_ids: int) -> FoundRows:
+    def find(self, state: TableState, most_keys: int, most_ids: int) -> FoundRows:
         """Find all lines of the rows.
 
         Args:
@@ -87,7 +87,7 @@ class ByIds:
             ids = sorted(row_ids.id_text([*row.values()], columns) for row in rows)
         return FoundRows(lines, len(found), found.slice(0, most_keys), asked, ids)
 
-    def any_in(self, state: Snapshot, blocks: Sequence[Block]) -> bool:
+    def any_in(self, state: TableState, blocks: Sequence[Block]) -> bool:
         """Tell whether some blocks have lines of the rows.
 
         Args:
@@ -99,7 +99,7 @@ class ByIds:
             return self._at_places(state, blocks).count > 0
         return self._of_keys(state, blocks, *self._asked(state, columns))[0].count > 0
 
-    def _asked(self, state: Snapshot, columns: Columns) -> tuple[pa.Table, pa.Table]:
+    def _asked(self, state: TableState, columns: Columns) -> tuple[pa.Table, pa.Table]:
         """The keys, each once: as their columns have them, and fit to be compared."""
         values = row_ids.key_values(pa.array(self.ids, pa.string()), columns)
         for one in values:
@@ -110,7 +110,7 @@ class ByIds:
         return named.take(pa.array(first)), fit.take(pa.array(first))
 
     def _of_keys(
-        self, state: Snapshot, blocks: Sequence[Block], asked: pa.Table, compared: pa.Table
+        self, state: TableState, blocks: Sequence[Block], asked: pa.Table, compared: pa.Table
     ) -> tuple[ErasedLines, np.ndarray]:
         columns = shape_of(state).key_columns
         values = [packing.one_array(column) for column in asked.columns]
@@ -123,7 +123,7 @@ class ByIds:
                 there |= np.unpackbits(bits, count=len(asked)).astype(bool)
         return ErasedLines.of(row for row in found if row["keys"] is None), there
 
-    def _at_places(self, state: Snapshot, blocks: Sequence[Block]) -> ErasedLines:
+    def _at_places(self, state: TableState, blocks: Sequence[Block]) -> ErasedLines:
         numbers, ordinals = row_ids.positions(pa.array(self.ids, pa.string()))
         self._check(state, numbers)
         ends = np.array([block.number for block in blocks], dtype=np.int64)
@@ -136,7 +136,7 @@ class ByIds:
         return ErasedLines.of(self._collected(tasks, _PlacesStep(reader, pack(codes))))
 
     def _reader(
-        self, state: Snapshot, blocks: Sequence[Block], columns: Columns, asked: AskedKeys | None
+        self, state: TableState, blocks: Sequence[Block], columns: Columns, asked: AskedKeys | None
     ) -> tuple[BlockReader, list[bytes]]:
         needed = activations.needed(blocks, Survival())
         tasks = block_tasks.split(needed, self.engine.parts, block_tasks.TASK_BYTES)
@@ -149,7 +149,7 @@ class ByIds:
         # At most eight bytes for each line that goes, and never rows.
         return self.engine.collect(self.engine.map(self.engine.source(tasks), step, _FOUND))
 
-    def _check(self, state: Snapshot, values: pa.Array) -> None:
+    def _check(self, state: TableState, values: pa.Array) -> None:
         if values.null_count:
             # Which one is not said: what is printed is kept for longer than the rows may be.
             at = values.is_null().to_pylist().index(True) + 1

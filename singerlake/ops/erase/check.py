@@ -15,7 +15,7 @@ from singerlake.format import erased_keys, file_paths, names
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.log import log, notices
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.erase import derived
 from singerlake.ops.erase.old_proofs import SOUGHT, WORDS, OldProofs
 from singerlake.ops.erase.reading import CopySource
@@ -417,7 +417,7 @@ class Places:
             return self._data[table]
 
 
-def _files_of(snapshot: Snapshot) -> dict[str, str]:
+def _files_of(snapshot: TableState) -> dict[str, str]:
     """What a log says of data files, by their paths."""
     dropped = "a data file that transaction {} dropped: a vacuum deletes it"
     words = {path: dropped.format(file.transaction) for path, file in snapshot.dropped.items()}

@@ -19,7 +19,7 @@ from singerlake.format.log import FrozenVersion
 from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.log import versions
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.erase.lines import BY_BLOCK, ErasedLines, by_block
 from singerlake.ops.erase.obstacles import Obstacle
 from singerlake.ops.rows_back.keyed_rows import SHARED, KeyedRows, Share
@@ -52,7 +52,7 @@ class Collisions:
 
     engine: Engine[Any]
     table: Table
-    head: Snapshot
+    head: TableState
     gone: ErasedLines
 
     def obstacles(self) -> Iterator[Obstacle]:
@@ -66,7 +66,7 @@ class Collisions:
             if back.count:
                 yield self._obstacle(version, self._keys_at(back))
 
-    def _appearing(self, at: Snapshot) -> ErasedLines:
+    def _appearing(self, at: TableState) -> ErasedLines:
         """The lines that would come back in a state, at most one for each row that goes."""
         state = shape_of(at)
         plan = self._planned(at)
@@ -86,7 +86,7 @@ class Collisions:
         found = self.engine.collect(self.engine.map(self.engine.source(plan.sent), step, _KEYS))
         return sorted({row["id"] for row in found})[: SHOWN + 1]
 
-    def _planned(self, at: Snapshot, blocks: Sequence[Any] | None = None) -> Plan:
+    def _planned(self, at: TableState, blocks: Sequence[Any] | None = None) -> Plan:
         """Plan to read the key of all lines, whatever an activation has removed."""
         columns = shape_of(at).key_columns
         shape = Shape(columns, tuple(range(len(columns))), Survival())

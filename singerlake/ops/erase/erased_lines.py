@@ -16,7 +16,7 @@ from singerlake.engine.spark.engine import SparkEngine, SparkRows
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.format.log import Block
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.erase.lines import BY_BLOCK, ByBlock, ErasedLines, FoundRows
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, aliases
 from singerlake.rows.changes import row_ids
@@ -41,7 +41,7 @@ class ByCondition:
     where: str
 
     @plain_errors()
-    def find(self, state: Snapshot, most_keys: int, most_ids: int) -> FoundRows:
+    def find(self, state: TableState, most_keys: int, most_ids: int) -> FoundRows:
         """Find all lines of the rows.
 
         Args:
@@ -81,7 +81,7 @@ class ByCondition:
         return FoundRows(lines, count, found, found, ids)
 
     @plain_errors()
-    def any_in(self, state: Snapshot, blocks: Sequence[Block]) -> bool:
+    def any_in(self, state: TableState, blocks: Sequence[Block]) -> bool:
         """Tell whether some blocks have lines of the rows.
 
         Args:
@@ -94,14 +94,14 @@ class ByCondition:
         keys = self._keys(state, state.blocks)
         return not self._of_keys(state, blocks, keys).isEmpty()
 
-    def _keys(self, state: Snapshot, blocks: Sequence[Block]) -> DataFrame:
+    def _keys(self, state: TableState, blocks: Sequence[Block]) -> DataFrame:
         """The keys of the rows, each once; a row with a null in its key has none."""
         shape = _shape(state)
         rows = conditions.selected(self._rows(state, blocks, shape), shape, self.where)
         keys = rows.select(*shape.key_aliases).toDF(*aliases(shape.key_columns))
         return keys.dropna("any").distinct()
 
-    def _of_keys(self, state: Snapshot, blocks: Sequence[Block], keys: DataFrame) -> DataFrame:
+    def _of_keys(self, state: TableState, blocks: Sequence[Block], keys: DataFrame) -> DataFrame:
         """The lines of some keys: these, and their positions as ``block`` and ``row``.
 
         A row with a null in its key for which the condition holds is a line by itself.
@@ -117,13 +117,13 @@ class ByCondition:
         whole = found.select(*names, BLOCK, ORDINAL).unionAll(lone.toDF(*names, BLOCK, ORDINAL))
         return whole.select(*names, *_place())
 
-    def _single(self, state: Snapshot, blocks: Sequence[Block]) -> DataFrame:
+    def _single(self, state: TableState, blocks: Sequence[Block]) -> DataFrame:
         """The lines, in a table without a key."""
         shape = _shape(state)
         rows = conditions.selected(self._rows(state, blocks, shape), shape, self.where)
         return rows.select(*_place())
 
-    def _rows(self, state: Snapshot, blocks: Sequence[Block], shape: Shape) -> DataFrame:
+    def _rows(self, state: TableState, blocks: Sequence[Block], shape: Shape) -> DataFrame:
         return frames.read_blocks(self.spark, self.table, state, blocks, shape)
 
     def _lines(self, gone: DataFrame, blocks: Sequence[Block]) -> ErasedLines:
@@ -138,5 +138,5 @@ def _place() -> tuple[Column, Column]:
     return F.col(BLOCK).alias("block"), F.col(ORDINAL).alias("row")
 
 
-def _shape(state: Snapshot) -> Shape:
+def _shape(state: TableState) -> Shape:
     return replace(shape_of(state), survival=Survival())

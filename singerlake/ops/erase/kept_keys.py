@@ -16,7 +16,7 @@ from singerlake.format.erased_keys import MOST_BYTES, KeyHashes
 from singerlake.format.names import TableName
 from singerlake.format.version_notes import BlockedKeys, Notice
 from singerlake.log import blocked, erasures, notices
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops import suppression as blocking
 from singerlake.ops.vacuum.ages import check_log
 from singerlake.rows.batches import packing
@@ -29,7 +29,7 @@ MOST_TOLD = 100_000
 """Rows of which readers are told, or whose keys are blocked, at once: through this process."""
 
 
-def key_lines(head: Snapshot, keys: pa.Table, count: int) -> bytes:
+def key_lines(head: TableState, keys: pa.Table, count: int) -> bytes:
     """Return the keys of rows that go, as a notice has them.
 
     Args:
@@ -71,7 +71,7 @@ class KeptKeys:
     hashes: KeyHashes | None = None
     new: int = 0
 
-    def with_blocked(self, store: Store, head: Snapshot, keys: pa.Table) -> KeptKeys:
+    def with_blocked(self, store: Store, head: TableState, keys: pa.Table) -> KeptKeys:
         """Have keys blocked, too.
 
         Args:
@@ -97,7 +97,7 @@ class KeptKeys:
         new = len(hashes.hashes) - len(known.hashes)
         return replace(self, hashes=hashes, new=new) if new else self
 
-    def put(self, store: Store, head: Snapshot, seconds: float) -> Put:
+    def put(self, store: Store, head: TableState, seconds: float) -> Put:
         """Write it, before the entry that names it.
 
         Args:

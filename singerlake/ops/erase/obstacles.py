@@ -21,7 +21,7 @@ from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.log import lake_log
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.erase import derived
 from singerlake.ops.erase.reading import CopySource
 from singerlake.ops.erase.scan import Scanner
@@ -61,7 +61,7 @@ def refuse(tables: Sequence[TableName], found: Sequence[Obstacle]) -> None:
 def of_rows(
     lake: Lake,
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     ids: Sequence[str] | None,
     *,
     words: bool,
@@ -109,7 +109,7 @@ def check_reason(reason: str, ids: Sequence[str]) -> None:
 
 
 def left_in(
-    lake: Lake, snapshot: Snapshot, ids: Sequence[str], others: Sequence[TableName]
+    lake: Lake, snapshot: TableState, ids: Sequence[str], others: Sequence[TableName]
 ) -> list[TableName]:
     """Return those of some tables that have rows of another one.
 
@@ -140,7 +140,7 @@ def _way_out(name: TableName) -> str:
 
 
 def _with_rows(
-    lake: Lake, snapshot: Snapshot, ids: Sequence[str], others: Sequence[TableName]
+    lake: Lake, snapshot: TableState, ids: Sequence[str], others: Sequence[TableName]
 ) -> list[Obstacle]:
     if not snapshot.key:
         return [
@@ -154,7 +154,7 @@ def _with_rows(
 
 
 def _holding(
-    lake: Lake, snapshot: Snapshot, ids: Sequence[str], others: Sequence[TableName]
+    lake: Lake, snapshot: TableState, ids: Sequence[str], others: Sequence[TableName]
 ) -> list[TableName]:
     """The tables in which some object has a row of some keys, or cannot be read."""
     keys = KeyNames.of(snapshot)

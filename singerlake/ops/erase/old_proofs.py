@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from singerlake.format import lake_log, log, metadata, names
 from singerlake.format.metadata import Manifest
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.resealing import read_erasures
 from singerlake.storage.base import Store, StoredCopy
 
@@ -24,7 +24,7 @@ class OldProofs:
         DamagedError: An ``erase`` entry is lost or damaged.
     """
 
-    def __init__(self, store: Store, head: Snapshot) -> None:
+    def __init__(self, store: Store, head: TableState) -> None:
         self._store = store
         self._table = head.table
         self._erasures = read_erasures(store, head)

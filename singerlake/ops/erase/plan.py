@@ -21,7 +21,7 @@ from singerlake.format.log import Block, Entry, FrozenVersion, Operation
 from singerlake.format.version_notes import ErasedVersion, Erasure
 from singerlake.log import conflicts, erasures
 from singerlake.log.commit import commit, draft_entry
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.vacuum.ages import Ages, check_log
 from singerlake.ops.vacuum.items import Item
 from singerlake.storage.base import Store
@@ -132,7 +132,7 @@ class ErasePlan:
         files: For each file that is written again, its blocks in order.
     """
 
-    snapshot: Snapshot
+    snapshot: TableState
     keys: int
     lines: int
     files: list[list[Rewriting]]
@@ -144,7 +144,7 @@ class ErasePlan:
         return sorted(some, key=lambda block: block.number)
 
 
-def check_erasable(snapshot: Snapshot, options: EraseOptions) -> None:
+def check_erasable(snapshot: TableState, options: EraseOptions) -> None:
     """Make sure that rows of a table can be erased at all, in this way.
 
     Of one that was dropped they can be as long as it can come back.
@@ -175,7 +175,7 @@ def check_erasable(snapshot: Snapshot, options: EraseOptions) -> None:
         blocking.members_of(snapshot)
 
 
-def seconds_since(snapshot: Snapshot) -> float:
+def seconds_since(snapshot: TableState) -> float:
     """How long ago rows were erased last, about: what is younger was not left by that.
 
     A run that died may have left whatever was there before, named by the log or not.
@@ -191,7 +191,7 @@ def seconds_since(snapshot: Snapshot) -> float:
 
 
 def plan_files(
-    snapshot: Snapshot, erased: Collection[int], sizes: Mapping[str, int]
+    snapshot: TableState, erased: Collection[int], sizes: Mapping[str, int]
 ) -> list[list[Rewriting]]:
     """Return the files that are written again.
 
@@ -214,7 +214,7 @@ def plan_files(
 
 def announce(
     store: Store, plan: ErasePlan, erasure: Erasure, *, writer_id: str, check: Callable[[], None]
-) -> Snapshot:
+) -> TableState:
     """Say in the log that rows are about to be erased, and in which files they are.
 
     Raises:
@@ -224,7 +224,7 @@ def announce(
     planned = plan.snapshot.number
     files = sorted({one.block.file for file in plan.files for one in file})
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         conflicts.check_blocks_unmoved(present, planned)
         return draft_entry(
             present.table,
@@ -238,7 +238,7 @@ def announce(
 
 
 def draft_erase(
-    snapshot: Snapshot, erasure: Erasure, written: Sequence[Block], erased: list[ErasedVersion]
+    snapshot: TableState, erasure: Erasure, written: Sequence[Block], erased: list[ErasedVersion]
 ) -> Entry:
     """Draft the log entry of an erasure.
 
@@ -264,14 +264,14 @@ def draft_erase(
 
 def commit_erase(
     store: Store,
-    planned: Snapshot,
-    announced: Snapshot,
+    planned: TableState,
+    announced: TableState,
     entry: Entry,
     *,
     writer_id: str,
     check: Callable[[], None],
-    still_none: Callable[[Snapshot], None],
-) -> Snapshot:
+    still_none: Callable[[TableState], None],
+) -> TableState:
     """Commit an erasure: from here on nobody reads the rows.
 
     Args:
@@ -289,7 +289,7 @@ def commit_erase(
         StoreError: The store refused.
     """
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         check_versions_same(present, planned)
         conflicts.check_blocks_unmoved(present, planned.number)
         conflicts.check_key_unchanged(present, planned)
@@ -301,7 +301,7 @@ def commit_erase(
     return commit(store, announced, draft, check=check)
 
 
-def check_versions_same(present: Snapshot, planned: Snapshot) -> None:
+def check_versions_same(present: TableState, planned: TableState) -> None:
     """Refuse to say what versions are without some rows where there are others by now.
 
     Raises:

@@ -21,7 +21,7 @@ from singerlake.format.set_hash import SetHash
 from singerlake.format.version_notes import ErasedVersion
 from singerlake.lake import Table
 from singerlake.log import versions
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.erase.lines import ErasedLines
 from singerlake.rows.batches.row_columns import BLOCK, DELETED, DIGEST, ORDINAL, VERSION
 from singerlake.rows.batches.steps import Batches, Pipeline
@@ -58,8 +58,8 @@ class ErasureProof:
 
     engine: Engine[Any]
     table: Table
-    before: Snapshot
-    after: Snapshot
+    before: TableState
+    after: TableState
     gone: ErasedLines
 
     @property
@@ -101,7 +101,7 @@ class ErasureProof:
                 found.append(told)
         return sorted(found, key=lambda one: one.version)
 
-    def _states(self) -> Iterator[tuple[FrozenVersion, Snapshot]]:
+    def _states(self) -> Iterator[tuple[FrozenVersion, TableState]]:
         """The versions that may lose rows, and the states that they are of."""
         first = min(self.gone.packed)
         for version in versions.protecting(self.before, self.before.floor):
@@ -109,13 +109,13 @@ class ErasureProof:
             if at.last_block >= first:
                 yield version, at
 
-    def _parts(self, at: Snapshot, wanted: tuple[Proof, ...]) -> tuple[Content, Content]:
+    def _parts(self, at: TableState, wanted: tuple[Proof, ...]) -> tuple[Content, Content]:
         """What a state will be, and what of it goes."""
         now = self.after.at(at.number).by_rules(at.rules)
         left = state_content(self.engine, self.table, now, wanted, misfits=NULL)
         return left, self._going(at, wanted)
 
-    def _going(self, at: Snapshot, wanted: tuple[Proof, ...]) -> Content:
+    def _going(self, at: TableState, wanted: tuple[Proof, ...]) -> Content:
         """The rows of a state that go."""
         blocks: Sequence[Block] | None = None
         if at.key_reading == self.before.key_reading:

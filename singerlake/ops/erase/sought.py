@@ -18,7 +18,7 @@ from singerlake.errors import UsageError
 from singerlake.format import times
 from singerlake.format.names import TableName
 from singerlake.format.types import Kind, columns_of
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.erase import documents, spelling
 from singerlake.ops.erase.documents import Members
 
@@ -110,7 +110,7 @@ class KeyNames:
     kinds: Mapping[str, frozenset[Kind]]
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> KeyNames:
+    def of(cls, snapshot: TableState) -> KeyNames:
         """Collect them from all schemas of a table, and from what people said of its key.
 
         Raises:

@@ -24,8 +24,8 @@ from singerlake.log import blocked, log
 from singerlake.log.commit import current_user, preview
 from singerlake.log.folding import restored
 from singerlake.log.locks.lock import Waiting, WriterLock, new_writer_id
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import FILE_BYTES
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.ops.erase import kept_keys, obstacles
 from singerlake.ops.erase import plan as plans
@@ -51,7 +51,7 @@ ATTEMPTS = 5
 MOST_IDS = 1_000
 """Rows whose ids are looked for elsewhere."""
 
-Clear: TypeAlias = "Callable[[Snapshot, Sequence[str] | None], None]"
+Clear: TypeAlias = "Callable[[TableState, Sequence[str] | None], None]"
 """Raises if something else than the table's own data has the rows of some ids; None for ids that
 are too many."""
 
@@ -74,7 +74,7 @@ class EraseRequest:
 def engine_for(
     choice: EngineChoice,
     request: EraseRequest,
-    state: Snapshot,
+    state: TableState,
     started: Engine[Any] | None = None,
 ) -> Engine[Any]:
     """Choose what erases rows of a table, and start it.
@@ -173,7 +173,7 @@ class _Found:
     """
 
     engine: Engine[Any]
-    state: Snapshot
+    state: TableState
     rows: FoundRows
     plan: ErasePlan
     kept: KeptKeys
@@ -231,13 +231,13 @@ class _Job:
         swept = sweep_erased(self.table, how, self.writer_id, self.lock)
         return replace(done, files_deleted=swept.files, bytes_deleted=swept.bytes, left=swept.left)
 
-    def head(self) -> Snapshot:
+    def head(self) -> TableState:
         """Read the table, of which rows can be erased."""
         head = self.table.snapshot(dropped=True)
         plans.check_erasable(head, self.options)
         return head
 
-    def find_engine(self, head: Snapshot) -> Engine[Any]:
+    def find_engine(self, head: TableState) -> Engine[Any]:
         """Choose the engine; if the table has grown since it was chosen, perhaps another one."""
         self.engine = engine_for(self.choice, self.request, restored(head), self.engine)
         return self.engine
@@ -285,7 +285,7 @@ class _Job:
         update_checkpoint(store, after, always=True)
         return Erased(blocked=found.kept.new)
 
-    def _find(self, head: Snapshot) -> _Found:
+    def _find(self, head: TableState) -> _Found:
         engine, state = self.find_engine(head), restored(head)
         keeping = self.options.tell_seconds or self.options.block
         with engine.stages("looking for the rows", more=2):
@@ -344,10 +344,10 @@ class _Job:
             versions = self._proof(found, preview(head, entry)).versions()
         return plans.draft_erase(head, erasure, written, versions), versions
 
-    def _proof(self, found: _Found, after: Snapshot) -> ErasureProof:
+    def _proof(self, found: _Found, after: TableState) -> ErasureProof:
         return ErasureProof(found.engine, self.table, found.state, after, found.rows.lines)
 
-    def _commit(self, found: _Found, erasure: Erasure, entry: Entry) -> Snapshot:
+    def _commit(self, found: _Found, erasure: Erasure, entry: Entry) -> TableState:
         store, plan = self.table.store, found.plan
         announced = plans.announce(
             store, plan, erasure, writer_id=self.writer_id, check=self._check_lock
@@ -362,7 +362,7 @@ class _Job:
             still_none=lambda present: self._check_none_came(found, present),
         )
 
-    def _check_none_came(self, found: _Found, present: Snapshot) -> None:
+    def _check_none_came(self, found: _Found, present: TableState) -> None:
         """Make sure that what others committed since has none of the rows.
 
         Raises:

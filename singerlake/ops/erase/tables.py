@@ -17,7 +17,7 @@ from singerlake.errors import UsageError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.log.folding import restored
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.erase import earlier, obstacles
 from singerlake.ops.erase import plan as plans
 from singerlake.ops.erase import table as one_table
@@ -136,7 +136,7 @@ class _Job:
     options: EraseOptions
     words: bool
     file: Path | None
-    _heads: dict[TableName, Snapshot] = field(default_factory=dict)
+    _heads: dict[TableName, TableState] = field(default_factory=dict)
     _dropped: set[TableName] = field(default_factory=set)
     _ids: dict[TableName, Sequence[str]] = field(default_factory=dict)
     _related: dict[TableName, list[TableName]] = field(default_factory=dict)
@@ -205,7 +205,7 @@ class _Job:
         self._renewals = renewals(self.lake, tables, self.file, self._dropped)
 
     def _in_the_way(
-        self, one: EraseRequest, head: Snapshot, ids: Sequence[str] | None
+        self, one: EraseRequest, head: TableState, ids: Sequence[str] | None
     ) -> list[Obstacle]:
         others = [name for name in self._related[head.table] if name not in self._names]
         return obstacles.of_rows(self.lake, one.table, head, ids, words=self.words, others=others)
@@ -254,7 +254,7 @@ class _Job:
     def _clear(self, one: EraseRequest) -> Clear:
         """What looks for rows elsewhere once they are found; once is enough."""
 
-        def clear(head: Snapshot, ids: Sequence[str] | None) -> None:
+        def clear(head: TableState, ids: Sequence[str] | None) -> None:
             if one.table.name not in self._ids:
                 obstacles.refuse(self._names, self._in_the_way(one, head, ids))
                 self._ids[one.table.name] = ids or ()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from singerlake.engine.base import Engine, R
 from singerlake.lineage_events import Columns
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.publish.fresh_rows import FreshRows
 from singerlake.ops.publish.write.changed_rows import Changes
 from singerlake.ops.publish.write.row_sources import RowSource
@@ -46,7 +46,7 @@ class Answer(ABC, Generic[R]):
 
     @property
     @abstractmethod
-    def states(self) -> tuple[Snapshot, ...]:
+    def states(self) -> tuple[TableState, ...]:
         """The tables at the states of :attr:`sources`."""
 
     @property
@@ -114,8 +114,8 @@ class Answer(ABC, Generic[R]):
 def why_all(
     since: Sequence[SourceState],
     now: SourceState,
-    snapshot: Snapshot,
-    head: Snapshot,
+    snapshot: TableState,
+    head: TableState,
     *,
     keyed: bool,
 ) -> str | None:

@@ -25,7 +25,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.lineage_events import Columns
 from singerlake.log.schema_difference import plan
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.diff.both_rows import BothRows
 from singerlake.ops.diff.pairs import differing
 from singerlake.ops.publish.answer import Answer, why_all
@@ -147,7 +147,7 @@ class Projected(Answer[SparkRows]):
         self.sources: tuple[SourceState, ...] = tuple(self._states)
 
     @property
-    def states(self) -> tuple[Snapshot, ...]:  # noqa: D102
+    def states(self) -> tuple[TableState, ...]:  # noqa: D102
         return tuple(self._states.values())
 
     def _turn_to(self, at: str | None) -> dict[TableName, int | None]:
@@ -314,7 +314,7 @@ class Projected(Answer[SparkRows]):
         views = self._views.over(lambda *_: rows)
         return row_weight.limited(planned(self._text, self._relations, views))
 
-    def _no_rows(self, _: TableName, snapshot: Snapshot) -> DataFrame:
+    def _no_rows(self, _: TableName, snapshot: TableState) -> DataFrame:
         shape = shape_of(snapshot)
         empty = self._views.own.createDataFrame([], frames.frame_schema(shape.columns, ()))
         return frames.renamed(empty, shape)

@@ -206,3 +206,21 @@ def _refuse_other_table(lake: Lake, projection: Projection) -> None:
             f"{', '.join(sorted(now))}: publish into another folder, or say --full-refresh to "
             "replace them"
         )
+
+
+def published(
+    within: Lake,
+    projections: Sequence[Projection],
+    options: PublishOptions,
+    choice: EngineChoice,
+) -> list[Outcome]:
+    """Publish projections, all of them, and return what became of each.
+
+    Raises:
+        SingerlakeError: The first that failed, once all were tried.
+    """
+    outcomes = list(publish(within, projections, options, choice))
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return outcomes

@@ -14,7 +14,7 @@ from singerlake.errors import InvalidQueryError, SingerlakeError, UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake
 from singerlake.lineage import Told
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.publish.answer import Answer
 from singerlake.ops.publish.answers import opened
 from singerlake.ops.publish.carrying_out import DryRun, Run
@@ -157,7 +157,7 @@ class PublishRows:
                 return why
         return None if self._projection.key or not base.rows else "rows without a key are gone"
 
-    def _versions(self) -> tuple[Snapshot | None, list[FrozenVersion]]:
+    def _versions(self) -> tuple[TableState | None, list[FrozenVersion]]:
         """The head of the table whose versions are wanted, and those that are not there yet."""
         if not self._options.of_a_version and not self._projection.versions:
             return None, []
@@ -245,7 +245,7 @@ class PublishRows:
             return None
         return found
 
-    def _publish_version(self, head: Snapshot, version: FrozenVersion) -> None:
+    def _publish_version(self, head: TableState, version: FrozenVersion) -> None:
         """Publish a frozen version.
 
         Where readers see a state before it, they are brought to it first: then the version is
@@ -275,7 +275,7 @@ class PublishRows:
             return None
         return base.position.sources[0] if len(base.position.sources) == 1 else None
 
-    def _is_on_the_way(self, head: Snapshot, then: Snapshot) -> bool:
+    def _is_on_the_way(self, head: TableState, then: TableState) -> bool:
         if self._base is None:
             return True
         state = self._state()
@@ -283,7 +283,7 @@ class PublishRows:
             return False
         return state.transaction < then.number
 
-    def _shows(self, then: Snapshot) -> bool:
+    def _shows(self, then: TableState) -> bool:
         state = self._state()
         return state is not None and behind(state, then) is None
 

@@ -18,7 +18,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.engine.base import Engine
-from singerlake.engine.spark.engine import SparkEngine
+from singerlake.engine.spark.engine import SparkEngine, SparkRows
 from singerlake.engine.spark.jvm import many_columns
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.engine.spark.jvm.progress import stages
@@ -28,7 +28,7 @@ from singerlake.format.names import TableName
 from singerlake.format.types import Columns, columns_of
 from singerlake.lake import Lake, Table
 from singerlake.log import conflicts, log
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.asked_rows import PART_ROWS
 from singerlake.ops.change.job import Changed, change_rows
 from singerlake.ops.change.plan import ChangeOptions, Mode
@@ -36,7 +36,7 @@ from singerlake.ops.change.row_set import Part
 from singerlake.ops.change.sql.checked_rows import CheckedRows
 from singerlake.ops.change.sql.frame_rows import FrameRows
 from singerlake.ops.create import create as plans
-from singerlake.ops.create.create_table import check_key_names, create_of
+from singerlake.ops.create.query_rows import check_key_names, create_of
 from singerlake.ops.create.query_schema import schema_of
 from singerlake.ops.publish.outcome import How
 from singerlake.ops.publish.projected import Projected
@@ -48,10 +48,10 @@ from singerlake.publish.projection import DECIDE_ROWS, OnSchemaChange, Projectio
 from singerlake.publish.published import Position, SourceState
 from singerlake.publish.refreshes import Refresh
 from singerlake.publish.schema_changes import AnswerChange, answer_changes, evolved
-from singerlake.rows.batches.row_columns import aliases
+from singerlake.rows.batches.row_columns import alias, aliases
 from singerlake.rows.given.rows import special_names
+from singerlake.snapshot.key_violations import key_violations
 from singerlake.sql.state.frames import cast_to
-from singerlake.sql.state.key_violations import key_violations
 
 ATTEMPTS = 3
 """Times that a refresh begins anew, because somebody else changed the table meanwhile."""
@@ -139,7 +139,7 @@ def stage(
                     raise
 
 
-def _present(lake: Lake, name: TableName) -> Snapshot | None:
+def _present(lake: Lake, name: TableName) -> TableState | None:
     """The staging table; None where there is none, or none any more."""
     present = log.read_snapshot(lake.store, name)
     return None if present is None or present.dropped_at else present
@@ -155,7 +155,7 @@ class _Job:
         projection: Projection,
         asked: Projected,
         table: Table,
-        head: Snapshot | None,
+        head: TableState | None,
         full_refresh: bool,
         dry_run: bool,
     ) -> None:
@@ -267,7 +267,7 @@ class _Job:
         options = ChangeOptions(metadata=said, dry_run=self._dry_run)
         with self._asked.rows() as result:
             made = create_of(
-                self._spark,
+                SparkEngine(self._spark),
                 self._lake,
                 self._table.name,
                 projection.sql,
@@ -280,7 +280,7 @@ class _Job:
 
     def _replace(
         self,
-        head: Snapshot,
+        head: TableState,
         last: Refresh,
         entry: SchemaEntry,
         columns: Sequence[AnswerChange],
@@ -291,7 +291,7 @@ class _Job:
             frame = _typed(result.frame, columns_of(entry)).persist(StorageLevel.DISK_ONLY)
             try:
                 with plain_errors(), stages(self._spark, "computing all rows", more=3):
-                    self._check_key(frame)
+                    self._check_key(frame, columns_of(entry))
                     tasks = 1 + frame.count() // PART_ROWS
                 said = partial(evolved, entry=entry) if columns else None
                 changed = self._change(head, last, frame, Mode.REPLACE, said, tasks)
@@ -299,14 +299,15 @@ class _Job:
                 frame.unpersist()
         return self._staged(How.COMPARED, why, changed, columns)
 
-    def _check_key(self, frame: DataFrame) -> None:
+    def _check_key(self, frame: DataFrame, columns: Columns) -> None:
         key = self._projection.key
         if not key:
             return
-        own = frame.columns
-        numbers, names = [own.index(name) for name in key], aliases(len(own))
-        renamed = many_columns.named(frame, names)
-        if wrong := key_violations(renamed, [names[n] for n in numbers], key):
+        numbers = [frame.columns.index(name) for name in key]
+        renamed = many_columns.named(frame, aliases(columns))
+        engine, called = SparkEngine(self._spark), [alias(number) for number in numbers]
+        read = partial(engine.map, SparkRows(renamed.select(*called)))
+        if wrong := key_violations(engine, read, tuple(columns[n] for n in numbers), called):
             raise ViolationsError.of_lines(
                 f"{', '.join(key)} cannot be the key of {self._table.name}, and nothing was "
                 f"changed: in the answer to the SQL of the projection {self._projection.name}",
@@ -338,7 +339,7 @@ class _Job:
 
     def _change(
         self,
-        head: Snapshot,
+        head: TableState,
         last: Refresh,
         rows: DataFrame,
         mode: Mode,
@@ -349,7 +350,7 @@ class _Job:
         given = FrameRows(rows) if tasks is None else FrameRows(rows, tasks)
         engine = SparkEngine(self._spark)
 
-        def parts(_: Engine[Any], present: Snapshot) -> list[Part]:
+        def parts(_: Engine[Any], present: TableState) -> list[Part]:
             return [Part((given.row_set(engine, present, source),), mode)]
 
         options = ChangeOptions(

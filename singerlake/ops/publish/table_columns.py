@@ -17,7 +17,7 @@ from singerlake.format.sql_tables import find
 from singerlake.lake import Lake, Table
 from singerlake.lineage_events import Columns
 from singerlake.log.schema_difference import plan
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.diff.both_rows import BothRows
 from singerlake.ops.diff.pairs import differing
 from singerlake.ops.publish.answer import Answer, why_all
@@ -58,9 +58,9 @@ class Wanted:
     query: PlainQuery
     version: str | None
     at: str | None
-    seen: Snapshot
+    seen: TableState
 
-    def state(self, head: Snapshot) -> tuple[SourceState, Snapshot]:
+    def state(self, head: TableState) -> tuple[SourceState, TableState]:
         """Return the state that is read, for a position and as it is.
 
         Raises:
@@ -77,7 +77,7 @@ class Wanted:
             snapshot = head.at(snapshot.number)  # its rows as the head reads them
         return state_of(snapshot, None if frozen is None else frozen.number), snapshot
 
-    def columns(self, snapshot: Snapshot) -> dict[str, int] | None:
+    def columns(self, snapshot: TableState) -> dict[str, int] | None:
         """Return the places of columns by the names that they get; None if one is not there.
 
         Names that are given twice are left out.
@@ -153,7 +153,7 @@ class TableColumns(Answer[R]):
         self._lease.release()
 
     @property
-    def states(self) -> tuple[Snapshot, ...]:  # noqa: D102
+    def states(self) -> tuple[TableState, ...]:  # noqa: D102
         return (self._snapshot,)
 
     @cached_property

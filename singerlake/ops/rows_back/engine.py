@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from singerlake.engine.base import Engine
 from singerlake.engine.work import Work
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.rows_back.revert import Outcome
 from singerlake.snapshot.from_blocks import needed_blocks
 
@@ -19,7 +19,7 @@ class RowsBackPlan(Protocol):
     """What a plan says of rows that come back."""
 
     @property
-    def after(self) -> Snapshot:
+    def after(self) -> TableState:
         """The rows as they will be read."""
 
     @property
@@ -27,7 +27,7 @@ class RowsBackPlan(Protocol):
         """Columns whose values of then may not fit the type of now."""
 
 
-def work(head: Snapshot, old: Snapshot | None, last: int) -> Work:
+def work(head: TableState, old: TableState | None, last: int) -> Work:
     """Estimate the reading of an old state, and of all that came since.
 
     Args:

@@ -12,8 +12,8 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.lake import Table
 from singerlake.log.commit import new_writer_id
 from singerlake.log.deletion_schema import deletion_schemas, hash_of
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import FILE_BYTES
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import (
     WriteOptions,
     clean_up,
@@ -37,12 +37,14 @@ class Written:
         put_back: Rows that were written as they were.
         deleted: Rows that were deleted.
         writer_id: Who holds the locks.
+        check: Raises if they are lost.
     """
 
     blocks: list[Block]
     put_back: int
     deleted: int
     writer_id: str
+    check: Callable[[], None]
 
 
 @dataclass
@@ -58,7 +60,7 @@ class LinesAgain:
     """
 
     table: Table
-    head: Snapshot
+    head: TableState
     schema_hash: str
     deletions: Mapping[str, SchemaEntry] = field(default_factory=dict)
     defaults: Mapping[str, DefaultsWritten] = field(default_factory=dict)
@@ -67,7 +69,7 @@ class LinesAgain:
     def of(
         cls,
         table: Table,
-        head: Snapshot,
+        head: TableState,
         schema_hash: str,
         *,
         deleted_under: Iterable[str],
@@ -97,7 +99,7 @@ class LinesAgain:
         self,
         actions: Actions | None,
         options: WriteOptions,
-        committed: Callable[[Written], Snapshot | None],
+        committed: Callable[[Written], TableState | None],
         *,
         whole: bool,
     ) -> Written:
@@ -118,7 +120,7 @@ class LinesAgain:
                 deleted = self.write(actions, blocks, whole=whole)
                 put_back = sum(block.rows for block in blocks) - deleted
                 locks.check()
-                written = Written(blocks, put_back, deleted, writer_id)
+                written = Written(blocks, put_back, deleted, writer_id, locks.check)
                 done = committed(written)
             except BaseException as error:
                 clean_up(error, locks, lambda: self.withdraw(blocks))
@@ -182,7 +184,7 @@ class LinesAgain:
         return written, sum(row["deleted"] for row in described)
 
 
-def check_keys(head: Snapshot, counted: Counted) -> None:
+def check_keys(head: TableState, counted: Counted) -> None:
     """Refuse what the writing would refuse: to delete a row without a value of its key.
 
     Args:
@@ -199,7 +201,7 @@ def check_keys(head: Snapshot, counted: Counted) -> None:
             raise line_writer.cannot_delete(head.table, block, row, name)
 
 
-def key_members(head: Snapshot) -> list[str]:
+def key_members(head: TableState) -> list[str]:
     """Return what every record with a key must have: its members, but for those people added."""
     members = (member_of(head.overlay, name) for name in head.schema.key_properties)
     return [name for name in members if name not in head.overlay.added]

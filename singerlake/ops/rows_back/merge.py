@@ -20,7 +20,7 @@ from singerlake.engine.base import Engine
 from singerlake.format.log import Block
 from singerlake.format.types import Columns
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.rows_back import actions, keyed_rows
 from singerlake.ops.rows_back.actions import FOUND, Counted, Found
 from singerlake.ops.rows_back.keyed_rows import SHARED, KeyedRows, Mask, Numbers, Share
@@ -153,7 +153,7 @@ def _all_of(columns: Columns, survival: Survival | None = None) -> Shape:
 
 
 def _state(
-    engine: Engine[Any], table: Table, wanted: UndoPlan, state: Snapshot, share: Share
+    engine: Engine[Any], table: Table, wanted: UndoPlan, state: TableState, share: Share
 ) -> Any:
     """Share out the rows of a state: by its index, or without one those of a few keys."""
     asked = _few_keys(engine, table, wanted, state, share.columns)
@@ -167,7 +167,7 @@ def _state(
 
 
 def _few_keys(
-    engine: Engine[Any], table: Table, wanted: UndoPlan, state: Snapshot, columns: Columns
+    engine: Engine[Any], table: Table, wanted: UndoPlan, state: TableState, columns: Columns
 ) -> list[bytes] | None:
     """Find the keys that were written, and perhaps others.
 
@@ -214,7 +214,7 @@ class _Boundary(NamedTuple):
     survival: Survival
 
     @classmethod
-    def of(cls, state: Snapshot) -> _Boundary:
+    def of(cls, state: TableState) -> _Boundary:
         return cls(state.last_block, activations.survival(state.blocks))
 
     def rows(self, rows: KeyedRows) -> Numbers:
@@ -342,7 +342,7 @@ def _by_place(engine: Engine[Any], table: Table, wanted: UndoPlan) -> Any:
     spans = [*zip(ends, begins, strict=True)]
     if wanted.activates:
         states = [*(group.before for group in groups), head]
-        wants: Iterable[tuple[Snapshot | None, Any]] = zip(
+        wants: Iterable[tuple[TableState | None, Any]] = zip(
             states, ([one] for one in spans), strict=True
         )
     else:  # all that there was is still there, in its place
@@ -359,7 +359,7 @@ def _by_place(engine: Engine[Any], table: Table, wanted: UndoPlan) -> Any:
     return engine.map(shared, _merge_places, MERGED)
 
 
-def _places(engine: Engine[Any], table: Table, state: Snapshot, step: Places) -> Any:
+def _places(engine: Engine[Any], table: Table, state: TableState, step: Places) -> Any:
     old = building.ensure(engine, table, state, shown=True)
     return content.of_index(engine, old, (BLOCK, ORDINAL), step, PLACES)
 

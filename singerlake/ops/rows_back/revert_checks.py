@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
+from singerlake.engine.spark.engine import SparkEngine, SparkRows
 from singerlake.errors import SingerlakeError, ViolationsError
 from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.ops.rows_back.revert import Outcome
 from singerlake.ops.rows_back.revert_plan import RevertPlan
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, aliases
+from singerlake.rows.batches.violations import Violation
 from singerlake.rows.blocks.misfits import ColumnMisfits
 from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot.index import Index
+from singerlake.snapshot.key_violations import key_violations
 from singerlake.sql.state import content, frames, index_rows
-from singerlake.sql.state.key_violations import key_violations
-from singerlake.sql.violations import Violation, check_constraints
+from singerlake.sql.violations import check_constraints
 
 
 def check_outcome(
@@ -85,10 +88,11 @@ def check_key(spark: SparkSession, table: Table, wanted: RevertPlan, old: Index)
         return
     columns = tuple(after.columns[index] for index in after.key)
     rows = _read_as_now(spark, table, wanted, old, columns)
-    names = [name for name, _ in columns]
-    if found := key_violations(rows, aliases(len(columns)), names):
+    engine = SparkEngine(spark)
+    read = partial(engine.map, SparkRows(rows))
+    if found := key_violations(engine, read, columns, aliases(columns)):
         raise ViolationsError.of_lines(
-            f"{table.name} has the key {', '.join(names)}, which its rows at transaction "
+            f"{table.name} has the key {', '.join(found.names)}, which its rows at transaction "
             f"{wanted.to.number} cannot have; nothing was changed:",
             *found.lines(),
             f"give the table a key first that they can have: singerlake alter {table.name} set-key",

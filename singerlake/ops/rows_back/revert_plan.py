@@ -17,9 +17,9 @@ from singerlake.format.metadata import TransactionSummary
 from singerlake.format.types import RULES
 from singerlake.log import conflicts
 from singerlake.log.commit import check_metadata, commit, draft_entry
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import replace_block
 from singerlake.log.state_files import missing
+from singerlake.log.table_state import TableState
 from singerlake.overlay.alter import retyped_columns
 from singerlake.storage.base import Store
 
@@ -34,8 +34,8 @@ class RevertPlan:
         etag: The transaction that the table must still be at when it is committed.
     """
 
-    head: Snapshot
-    to: Snapshot
+    head: TableState
+    to: TableState
     etag: int | None = None
 
     @property
@@ -44,7 +44,7 @@ class RevertPlan:
         return self.to.schema_hash
 
     @property
-    def after(self) -> Snapshot:
+    def after(self) -> TableState:
         """The old state as it will be read: by what people say now, and by the rules of today."""
         return self.to.laid_over(self.head.overlay).by_rules(RULES)
 
@@ -87,7 +87,7 @@ def kept(metadata: Mapping[str, Any], comment: str | None) -> dict[str, Any]:
     return {**metadata} if comment is None else {**metadata, "comment": comment}
 
 
-def plan(store: Store, head: Snapshot, number: int, etag: int | None = None) -> RevertPlan:
+def plan(store: Store, head: TableState, number: int, etag: int | None = None) -> RevertPlan:
     """Check what can be checked before any data is read.
 
     Args:
@@ -112,7 +112,7 @@ def plan(store: Store, head: Snapshot, number: int, etag: int | None = None) -> 
     return wanted
 
 
-def outlined(head: Snapshot, number: int, etag: int | None = None) -> RevertPlan:
+def outlined(head: TableState, number: int, etag: int | None = None) -> RevertPlan:
     """Do as :func:`plan`, without a request: so files that are gone are not looked for.
 
     Raises:
@@ -143,7 +143,7 @@ def _check_key_columns(wanted: RevertPlan) -> None:
         )
 
 
-def undone_by(head: Snapshot, number: int) -> list[TransactionSummary]:
+def undone_by(head: TableState, number: int) -> list[TransactionSummary]:
     """The transactions after a number that changed rows or the schema, the newest first."""
     before = head.summary(number)
     undone = []
@@ -154,7 +154,7 @@ def undone_by(head: Snapshot, number: int) -> list[TransactionSummary]:
     return undone[::-1]
 
 
-def new_singer_version(snapshot: Snapshot) -> int:
+def new_singer_version(snapshot: TableState) -> int:
     """A Singer version above all that the table has activated, the time of day as taps have it."""
     highest = max((v for block in snapshot.blocks for _, v in block.activations), default=0)
     return max(times.micros(times.now()) // 1000, highest + 2)
@@ -164,7 +164,7 @@ class RowsBackPlan(Protocol):
     """What a commit must know of a plan by which rows go back to what they were."""
 
     @property
-    def head(self) -> Snapshot:
+    def head(self) -> TableState:
         """The table by which it was made."""
 
     @property
@@ -185,7 +185,7 @@ def commit_revert(
     writer_id: str,
     metrics: Mapping[str, int],
     metadata: Mapping[str, Any],
-) -> Snapshot:
+) -> TableState:
     """Commit rows that were written again, or deleted.
 
     Args:
@@ -203,7 +203,7 @@ def commit_revert(
     """
     head = wanted.head
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         conflicts.check_etag(present, wanted.etag)
         conflicts.check_rows_unchanged(present, head.number)
         conflicts.check_key_unchanged(present, head)

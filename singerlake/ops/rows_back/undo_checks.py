@@ -9,15 +9,16 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 
 from singerlake.engine.spark.engine import SparkEngine, SparkRows
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.rows_back.actions import EACH_ROW, each_row
 from singerlake.ops.rows_back.revert import Outcome
 from singerlake.ops.rows_back.revert_checks import outcome
 from singerlake.ops.rows_back.undo_plan import UndoPlan
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL
+from singerlake.rows.batches.violations import Violation
 from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.sql.state import content, frames, index_build, index_rows
-from singerlake.sql.violations import Violation, check_constraints
+from singerlake.sql.violations import check_constraints
 
 
 def check_outcome(
@@ -69,7 +70,7 @@ def check_outcome(
 
 
 def _read(
-    spark: SparkSession, table: Table, after: Snapshot, shape: Shape, positions: DataFrame
+    spark: SparkSession, table: Table, after: TableState, shape: Shape, positions: DataFrame
 ) -> DataFrame:
     """Rows by their positions, with columns as they will be read."""
     every = frames.read_blocks(spark, table, after, after.blocks, shape)
@@ -80,7 +81,7 @@ def _read(
 def _whole(
     spark: SparkSession,
     table: Table,
-    after: Snapshot,
+    after: TableState,
     wanted: UndoPlan,
     actions: DataFrame,
     back: DataFrame,

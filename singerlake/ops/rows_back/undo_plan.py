@@ -19,8 +19,8 @@ from singerlake.errors import DamagedError, UsageError
 from singerlake.format.log import Operation
 from singerlake.log import conflicts, lifetimes
 from singerlake.log.commit import check_metadata
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.state_files import missing
+from singerlake.log.table_state import TableState
 from singerlake.overlay.alter import retyped_columns
 from singerlake.storage.base import Store
 
@@ -56,8 +56,8 @@ class Group:
     """
 
     numbers: Sequence[int]
-    before: Snapshot | None
-    at: Snapshot
+    before: TableState | None
+    at: TableState
     restores_schema: bool = False
 
     @property
@@ -77,7 +77,7 @@ class UndoPlan:
         etag: The transaction that the table must still be at when it is committed.
     """
 
-    head: Snapshot
+    head: TableState
     groups: Sequence[Group]
     schema_hash: str
     etag: int | None = None
@@ -93,7 +93,7 @@ class UndoPlan:
         return self.groups[0].blocks[0]
 
     @property
-    def after(self) -> Snapshot:
+    def after(self) -> TableState:
         """The table as it will be read: under the schema to come, by what people say now."""
         for group in self.groups:
             if group.restores_schema and group.before is not None:
@@ -137,7 +137,9 @@ def kept(metadata: Mapping[str, Any], comment: str | None) -> dict[str, Any]:
     return {**metadata} if comment is None else {**metadata, "comment": comment}
 
 
-def plan(store: Store, head: Snapshot, numbers: Iterable[int], etag: int | None = None) -> UndoPlan:
+def plan(
+    store: Store, head: TableState, numbers: Iterable[int], etag: int | None = None
+) -> UndoPlan:
     """Check what can be checked before any data is read.
 
     Args:
@@ -184,7 +186,7 @@ def plan(store: Store, head: Snapshot, numbers: Iterable[int], etag: int | None 
     return undo
 
 
-def _check_can_be_undone(head: Snapshot, number: int) -> None:
+def _check_can_be_undone(head: TableState, number: int) -> None:
     summary = head.summary(number)
     if number < head.first:
         raise lifetimes.not_there_error(head.table, number, head.first)
@@ -204,17 +206,17 @@ def _a(operation: str) -> str:
     return f"an {operation}" if operation[:1] in "aeiou" else f"a {operation}"
 
 
-def _schema_before(head: Snapshot, number: int) -> str:
+def _schema_before(head: TableState, number: int) -> str:
     return head.summary(number - 1).schema_hash if number > head.first else ""
 
 
-def _changes(head: Snapshot, number: int) -> bool:
+def _changes(head: TableState, number: int) -> bool:
     """Whether a transaction brought rows, or another schema."""
     summary = head.summary(number)
     return summary.blocks > 0 or _schema_before(head, number) != summary.schema_hash
 
 
-def _grouped(head: Snapshot, wanted: Sequence[int]) -> list[list[int]]:
+def _grouped(head: TableState, wanted: Sequence[int]) -> list[list[int]]:
     groups: list[list[int]] = []
     for number in wanted:
         since = range(groups[-1][-1] + 1, number) if groups else range(0)
@@ -225,12 +227,12 @@ def _grouped(head: Snapshot, wanted: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def _group(head: Snapshot, numbers: Sequence[int]) -> Group:
+def _group(head: TableState, numbers: Sequence[int]) -> Group:
     before = head.at(numbers[0] - 1) if numbers[0] > head.first else None
     return Group(numbers, before, head.at(numbers[-1]))
 
 
-def _others_after(head: Snapshot, group: Group, wanted: Sequence[int]) -> bool:
+def _others_after(head: TableState, group: Group, wanted: Sequence[int]) -> bool:
     """Whether transactions that stay have brought rows, or schemas, after a group."""
     later = range(group.numbers[-1] + 1, head.number + 1)
     return any(_changes(head, number) for number in later if number not in wanted)

@@ -16,7 +16,7 @@ from singerlake.engine.work import Work
 from singerlake.errors import InputError, UsageError
 from singerlake.format.types import Columns
 from singerlake.log.capabilities import open_for_writing
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.nearest import offer
 from singerlake.ops.change.row_set import GivenRows, RowSet
 from singerlake.ops.upload.csv_files import CsvFiles
@@ -325,7 +325,7 @@ class FileRows(GivenRows):
             self._reader, self._reached = reader_of(files, self._dialect), True
         return self._reader
 
-    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
         """Read them; see :meth:`GivenRows.row_set`. Each file is a source of its own."""
         del source
         reader, columns = self.reader(engine), shape_of(present).columns

@@ -25,8 +25,8 @@ from singerlake.format.types import Columns, Kind, columns_of
 from singerlake.lake import Lake
 from singerlake.lineage import told
 from singerlake.log.commit import current_user
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import FILE_BYTES
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.plan import ChangeOptions, with_version
 from singerlake.ops.change.version import Freezing
 from singerlake.ops.create import create as plans
@@ -339,7 +339,7 @@ class _Job:
         if not self.options.new_version:
             return first
         table = self.lake.table(self.new.table)
-        version, lanes = Freezing(self.engine, table, self.options)(Snapshot(table.name), first)
+        version, lanes = Freezing(self.engine, table, self.options)(TableState(table.name), first)
         return with_version(first, version, lanes)
 
 

@@ -22,7 +22,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.log import log
 from singerlake.log.capabilities import open_for_writing
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.change import begin
 from singerlake.ops.change.job import Changed
 from singerlake.ops.change.row_set import RowSet
@@ -101,7 +101,7 @@ def upload_folder(
     if isinstance(table, Table):
         begin(table, options.change, choice)
     with ExitStack() as stack:
-        before = Snapshot(name)
+        before = TableState(name)
         if isinstance(table, Table):
             before = stack.enter_context(table.lease()).snapshot
         rows = FolderRows(lake.store, name, lambda: before, folder, dry_run=dry_run)
@@ -148,17 +148,17 @@ def _given(rows: FolderRows, folder: Folder) -> Iterator[GivenFile]:
 class _FolderRows(FileRows):
     """The rows of a folder's files, as long as all is still there that they name again."""
 
-    def __init__(self, lake: Lake, before: Snapshot, file: GivenFile) -> None:
+    def __init__(self, lake: Lake, before: TableState, file: GivenFile) -> None:
         super().__init__([file], Dialect(), lake.store)
         self._before = before
 
-    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
         """Read them; see :meth:`FileRows.row_set` and :func:`check_no_vacuum`."""
         check_no_vacuum(self._store, self._before)
         return super().row_set(engine, present, source)
 
 
-def check_no_vacuum(store: Store, before: Snapshot) -> None:
+def check_no_vacuum(store: Store, before: TableState) -> None:
     """Make sure that all is still there that rows name again.
 
     The change begins with a table of its own, later than the one by which files were found: what

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from singerlake.errors import SingerlakeError
 from singerlake.format import times
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 TOLERANCE = 600.0
@@ -31,7 +31,7 @@ class Ages:
         snapshot: The table's head.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: TableState) -> None:
         self._snapshot = snapshot
 
     @cached_property
@@ -73,7 +73,7 @@ def _seconds(text: str) -> float:
     return instant.timestamp() if instant is not None else 0.0
 
 
-def limit(snapshot: Snapshot, retain_seconds: float, now: float | None = None) -> float:
+def limit(snapshot: TableState, retain_seconds: float, now: float | None = None) -> float:
     """Return the time, in seconds since 1970, after which whatever was needed or made stays.
 
     Args:
@@ -91,7 +91,7 @@ def limit(snapshot: Snapshot, retain_seconds: float, now: float | None = None) -
     return present - retain_seconds
 
 
-def check_log(snapshot: Snapshot, now: float | None = None, way_out: str = "") -> None:
+def check_log(snapshot: TableState, now: float | None = None, way_out: str = "") -> None:
     """Refuse a clock that is behind the log.
 
     Args:

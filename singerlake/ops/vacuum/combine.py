@@ -18,8 +18,8 @@ from singerlake.format.names import FileNamer, TableName
 from singerlake.log import conflicts
 from singerlake.log.blocks import runs
 from singerlake.log.commit import commit, draft_entry
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import publish_file, replace_block
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import KeyMissingError, Listed, Range, Staged, Store
 
 LITTLE_BYTES = 256 << 20
@@ -46,7 +46,7 @@ class Group:
 
 
 def plan_listed(
-    snapshot: Snapshot, target_bytes: int, listed: Iterable[Listed] | None
+    snapshot: TableState, target_bytes: int, listed: Iterable[Listed] | None
 ) -> list[Group]:
     """Do as :func:`plan_combine`, by the objects in the table's folder; None if not listed."""
     start = len(snapshot.table.folder)
@@ -55,7 +55,7 @@ def plan_listed(
 
 
 def plan_combine(
-    snapshot: Snapshot, target_bytes: int, sizes: Mapping[str, int] | None = None
+    snapshot: TableState, target_bytes: int, sizes: Mapping[str, int] | None = None
 ) -> list[Group]:
     """Which files to put together.
 
@@ -190,8 +190,8 @@ def _is(head: bytes, tail: bytes, block: Block) -> bool:
 
 
 def commit_combine(
-    store: Store, snapshot: Snapshot, written: list[tuple[Group, str]], *, writer_id: str
-) -> Snapshot:
+    store: Store, snapshot: TableState, written: list[tuple[Group, str]], *, writer_id: str
+) -> TableState:
     """Let the log say where the blocks lie now.
 
     Args:
@@ -213,7 +213,7 @@ def commit_combine(
     moved.sort(key=lambda block: block.number)
     planned = snapshot.number
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         conflicts.check_blocks_unmoved(present, planned)
         return draft_entry(
             present.table,

@@ -29,7 +29,7 @@ from singerlake.format import times
 from singerlake.format.log import Block, Entry, Operation, joined
 from singerlake.log import conflicts, versions
 from singerlake.log.commit import commit, draft_entry
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 
@@ -96,7 +96,7 @@ class Rewrite:
         return sum(block.bytes for block in self.sources)
 
 
-def floor_at(snapshot: Snapshot, cutoff: float) -> int:
+def floor_at(snapshot: TableState, cutoff: float) -> int:
     """The last transaction before a time (seconds since 1970); 0 where all are later."""
     for transaction in snapshot.transactions:  # as far as all are older, in whatever order
         instant = times.parse(transaction.time)
@@ -105,7 +105,7 @@ def floor_at(snapshot: Snapshot, cutoff: float) -> int:
     return snapshot.number
 
 
-def plan_drop_history(snapshot: Snapshot, cutoff: float) -> DropHistoryPlan | None:
+def plan_drop_history(snapshot: TableState, cutoff: float) -> DropHistoryPlan | None:
     """What of a table's history can go; None where there is nothing to look at.
 
     Args:
@@ -142,7 +142,7 @@ def plan_drop_history(snapshot: Snapshot, cutoff: float) -> DropHistoryPlan | No
     return DropHistoryPlan(floor, intervals, known)
 
 
-def _after(snapshot: Snapshot, number: int) -> int:
+def _after(snapshot: TableState, number: int) -> int:
     """The place of the first block beyond a number."""
     return bisect_right(snapshot.blocks, number, key=lambda block: block.number)
 
@@ -233,7 +233,7 @@ def _whole(block: Block, kept: Mapping[int, int], decided: tuple[int, int]) -> b
 
 
 def draft_drop_history(
-    snapshot: Snapshot,
+    snapshot: TableState,
     plan: DropHistoryPlan,
     rewritten: list[tuple[Rewrite, Block]],
     gone: list[Block],
@@ -269,8 +269,8 @@ def draft_drop_history(
 
 
 def commit_drop_history(
-    store: Store, snapshot: Snapshot, plan: DropHistoryPlan, entry: Entry, *, writer_id: str
-) -> Snapshot:
+    store: Store, snapshot: TableState, plan: DropHistoryPlan, entry: Entry, *, writer_id: str
+) -> TableState:
     """Commit dropped history.
 
     Args:
@@ -288,7 +288,7 @@ def commit_drop_history(
     planned = snapshot.number
     protected = {snapshot.summary(number).last_block for number in plan.protected}
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         conflicts.check_blocks_unmoved(present, planned)
         conflicts.check_versions_kept(present, protected, plan.floor)
         conflicts.check_key_unchanged(present, snapshot)

@@ -31,8 +31,8 @@ from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.log import versions
 from singerlake.log.blocks import inflate, members, proved_in
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import FILE_BYTES, publish_blocks, replace_block
+from singerlake.log.table_state import TableState
 from singerlake.ops.vacuum import drop_history as plans
 from singerlake.ops.vacuum.combine import withdraw
 from singerlake.ops.vacuum.drop_history import DropHistoryPlan, Rewrite
@@ -75,13 +75,13 @@ class Expired:
         bytes_written: What new files took.
     """
 
-    snapshot: Snapshot
+    snapshot: TableState
     rows: int
     bytes: int
     bytes_written: int
 
 
-def work_of(snapshot: Snapshot, plan: DropHistoryPlan) -> Work:
+def work_of(snapshot: TableState, plan: DropHistoryPlan) -> Work:
     """Estimate how much there is to read: the head's blocks, and those of each version again.
 
     Args:
@@ -106,7 +106,7 @@ def work_of(snapshot: Snapshot, plan: DropHistoryPlan) -> Work:
 def expire(
     engine: Engine[Any],
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     plan: DropHistoryPlan,
     *,
     writer_id: str,
@@ -149,7 +149,9 @@ def expire(
     )
 
 
-def write(engine: Engine[Any], table: Table, snapshot: Snapshot, plan: DropHistoryPlan) -> Written:
+def write(
+    engine: Engine[Any], table: Table, snapshot: TableState, plan: DropHistoryPlan
+) -> Written:
     """Write what stays, and prove that every state that stays reads as before.
 
     Raises:

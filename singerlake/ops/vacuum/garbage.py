@@ -22,7 +22,7 @@ from singerlake.format.metadata import IndexMarker
 from singerlake.format.names import IndexFolder, TableName
 from singerlake.log import blocked, notices
 from singerlake.log.lease import LiveLease
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.vacuum import unneeded_files
 from singerlake.ops.vacuum.ages import Ages
 from singerlake.ops.vacuum.items import Item
@@ -79,7 +79,7 @@ class Garbage:
 
 def find(
     store: Store,
-    snapshot: Snapshot,
+    snapshot: TableState,
     cutoff: float,
     *,
     listed: Iterable[Listed] | None = None,
@@ -130,7 +130,7 @@ def find(
     return garbage
 
 
-def _last_erasure(snapshot: Snapshot, listed: Sequence[Listed]) -> float:
+def _last_erasure(snapshot: TableState, listed: Sequence[Listed]) -> float:
     """When rows were erased last, in seconds since 1970; long ago where none ever were.
 
     By the store's clock, as for all that no log entry names, unless the log has an earlier time.
@@ -169,7 +169,7 @@ def _find_dead(table: TableName, listed: Sequence[Listed], cutoff: float, garbag
 
 
 def _find_notices(
-    store: Store, snapshot: Snapshot, listed: Sequence[Listed], garbage: Garbage
+    store: Store, snapshot: TableState, listed: Sequence[Listed], garbage: Garbage
 ) -> None:
     """Notices of erased rows whose time is over, and lists of blocked keys that hold no more.
 
@@ -206,7 +206,7 @@ def _data_files(table: TableName, listed: Iterable[Listed]) -> dict[str, Listed]
 
 
 def _find_indexes(
-    store: Store, snapshot: Snapshot, listed: Iterable[Listed], cutoff: float, garbage: Garbage
+    store: Store, snapshot: TableState, listed: Iterable[Listed], cutoff: float, garbage: Garbage
 ) -> None:
     """Indexes that no version needs and that are not the newest, and files without a marker."""
     table = snapshot.table
@@ -250,7 +250,7 @@ def _find_indexes(
 
 
 def _before_erasure(
-    snapshot: Snapshot, marked: list[IndexFolder], marker_in: Callable[[str], IndexMarker | None]
+    snapshot: TableState, marked: list[IndexFolder], marker_in: Callable[[str], IndexMarker | None]
 ) -> set[IndexFolder]:
     """The indexes that may hold rows which were erased since."""
     if not snapshot.erased_at:
@@ -264,7 +264,7 @@ def _before_erasure(
 
 
 def _needed_indexes(
-    snapshot: Snapshot,
+    snapshot: TableState,
     marked: list[IndexFolder],
     newest: IndexFolder | None,
     marker_in: Callable[[str], IndexMarker | None],

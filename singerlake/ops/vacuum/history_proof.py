@@ -17,7 +17,7 @@ from singerlake.format.log import Entry
 from singerlake.lake import Table
 from singerlake.log import versions
 from singerlake.log.commit import preview
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.vacuum.drop_history import DropHistoryPlan
 from singerlake.rows.blocks.misfits import NULL
 from singerlake.rows.state import moved_rows
@@ -46,7 +46,7 @@ class Found:
 def prove(
     engine: Engine[Any],
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     plan: DropHistoryPlan,
     entry: Entry,
     found: Found | None,
@@ -91,8 +91,8 @@ def _compare(
     engine: Engine[Any],
     table: Table,
     what: str,
-    old: Snapshot,
-    new: Snapshot,
+    old: TableState,
+    new: TableState,
     found: Found | None,
 ) -> None:
     """Hold one state, as it was, against what it will be."""
@@ -114,7 +114,7 @@ def _compare(
     _agree(table, what, earlier.moved, later.moved)
 
 
-def _planned(engine: Engine[Any], table: Table, state: Snapshot) -> Plan:
+def _planned(engine: Engine[Any], table: Table, state: TableState) -> Plan:
     return from_blocks.planned(engine, table, state, digests=True, shown=True)
 
 
@@ -129,7 +129,7 @@ def _moved(engine: Engine[Any], plan: Plan, picked: Any, both: set[int]) -> Move
     return MovedSums(engine.collect(engine.map(joined, step, MOVED_SUMS))).content
 
 
-def _state(at: Snapshot) -> tuple[int, str, int, int]:
+def _state(at: TableState) -> tuple[int, str, int, int]:
     """What tells one state, and how it is read, from another."""
     return at.last_block, at.schema_hash, max(at.overlays, default=0), at.rules
 

@@ -24,7 +24,7 @@ from singerlake.format.overlay import Overlay
 from singerlake.format.types import RULES, Columns, identity
 from singerlake.lake import Table
 from singerlake.log import versions
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.vacuum.drop_history import DropHistoryPlan, Interval
 from singerlake.ops.vacuum.history_proof import Found
 from singerlake.rows.batches.row_columns import VERSION
@@ -53,7 +53,7 @@ class Intervals:
     survivals: list[Survival]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, intervals: Sequence[Interval]) -> Intervals:
+    def of(cls, snapshot: TableState, intervals: Sequence[Interval]) -> Intervals:
         """Find what the activations leave at the end of each interval."""
         ends = [snapshot.summary(interval.end).last_block for interval in intervals]
         return cls(ends, activations.survivals(snapshot.blocks, ends))
@@ -99,7 +99,7 @@ class Kept:
     intervals: Intervals
     found: Found | None = None
 
-    def counts(self, snapshot: Snapshot) -> dict[int, int]:
+    def counts(self, snapshot: TableState) -> dict[int, int]:
         """Count them by the block that they lie in."""
         engine = self.engine
         by_task = engine.exchange(self.rows, self.tasks, "task")
@@ -113,7 +113,7 @@ class Kept:
 
 @contextmanager
 def kept_rows(
-    engine: Engine[Any], table: Table, snapshot: Snapshot, plan: DropHistoryPlan
+    engine: Engine[Any], table: Table, snapshot: TableState, plan: DropHistoryPlan
 ) -> Iterator[Kept]:
     """Find the rows that stay; the engine keeps their positions within.
 
@@ -163,7 +163,7 @@ class _Reading:
     rules: int
 
 
-def _readings(snapshot: Snapshot, plan: DropHistoryPlan) -> dict[_Key, _Reading]:
+def _readings(snapshot: TableState, plan: DropHistoryPlan) -> dict[_Key, _Reading]:
     """The keys of the states that can be read afterwards, and how they are read."""
     known: dict[tuple[str, int, int], _Key] = {}
     found: dict[_Key, _Reading] = {}
@@ -180,8 +180,8 @@ def _readings(snapshot: Snapshot, plan: DropHistoryPlan) -> dict[_Key, _Reading]
     return found
 
 
-def _readable(snapshot: Snapshot, plan: DropHistoryPlan) -> list[tuple[int, int]]:
-    """The transactions whose states can be read afterwards, as ``Snapshot.readable`` has it.
+def _readable(snapshot: TableState, plan: DropHistoryPlan) -> list[tuple[int, int]]:
+    """The transactions whose states can be read afterwards, as ``TableState.readable`` has it.
 
     Each with the rules of types by which it can be: those of today, and those of its versions.
     """
@@ -200,7 +200,7 @@ def _readable(snapshot: Snapshot, plan: DropHistoryPlan) -> list[tuple[int, int]
 def _of_intervals(
     engine: Engine[Any],
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     plan: DropHistoryPlan,
     readings: dict[_Key, _Reading],
     ends: list[int],
@@ -230,7 +230,7 @@ def _of_intervals(
 def _newest(
     engine: Engine[Any],
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     key: Columns,
     intervals: list[Interval],
     first_block: int,

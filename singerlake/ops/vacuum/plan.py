@@ -23,8 +23,8 @@ from singerlake.log.capabilities import open_for_writing
 from singerlake.log.commit import commit, draft_entry
 from singerlake.log.lease import LiveLease
 from singerlake.log.locks.lock import SURE_SETTLES, WriterLock
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import FILE_BYTES
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions, hold_locks
 from singerlake.ops.vacuum import ages, garbage, unneeded_files
 from singerlake.ops.vacuum.combine import Group, plan_listed
@@ -97,7 +97,7 @@ class VacuumPlan:
         leases: Readers at work.
     """
 
-    snapshot: Snapshot
+    snapshot: TableState
     cutoff: float
     combine: list[Group]
     drop_history: DropHistoryPlan | None
@@ -154,7 +154,7 @@ class Vacuumed:
 
 
 def plan_vacuum(
-    store: Store, snapshot: Snapshot, options: VacuumOptions, now: float | None = None
+    store: Store, snapshot: TableState, options: VacuumOptions, now: float | None = None
 ) -> VacuumPlan:
     """Look at a table, and change nothing.
 
@@ -228,7 +228,7 @@ def vacuum_lock(
 
 def announce(
     store: Store, plan: VacuumPlan, options: VacuumOptions, writer_id: str
-) -> tuple[Snapshot, Garbage]:
+) -> tuple[TableState, Garbage]:
     """Say in the log that a vacuum begins, and which files it is about to delete.
 
     From then on no writer can commit one of them, however long it was held up. Before that, as a
@@ -266,7 +266,7 @@ def announce(
         ]
         announced, content = list[str](), list[Item]()
 
-        def draft(present: Snapshot) -> Entry:
+        def draft(present: TableState) -> Entry:
             conflicts.check_blocks_unmoved(present, plan.snapshot.number)
             used = {path for block in present.blocks for path in block.paths}
             content[:], listed = unneeded_files.announced(
@@ -292,7 +292,7 @@ def announce(
 
 
 def with_newly_dropped(
-    store: Store, snapshot: Snapshot, unneeded: Garbage, options: VacuumOptions
+    store: Store, snapshot: TableState, unneeded: Garbage, options: VacuumOptions
 ) -> Garbage:
     """What is to go, with what the vacuum itself has dropped: at once if nothing is retained."""
     new = garbage.find(store, snapshot, ages.limit(snapshot, options.retain_seconds))
@@ -309,7 +309,7 @@ def with_newly_dropped(
 
 def delete_garbage(
     store: Store,
-    snapshot: Snapshot,
+    snapshot: TableState,
     unneeded: Garbage,
     options: VacuumOptions,
     *,
@@ -381,19 +381,19 @@ def delete_garbage(
 
 def finish(
     store: Store,
-    snapshot: Snapshot,
+    snapshot: TableState,
     deleted: list[Item],
     vanished: list[str],
     *,
     writer_id: str,
     metrics: dict[str, int | float],
-) -> Snapshot:
+) -> TableState:
     """Say in the log that a vacuum is done, and what is no more."""
     table = snapshot.table
     paths = [item.key[len(table.folder) :] for item in deleted if item.dropped]
     gone = [path for path in paths if not file_paths.is_content(path)] + vanished
 
-    def draft(_: Snapshot) -> Entry:
+    def draft(_: TableState) -> Entry:
         return draft_entry(table, Operation.VACUUM, writer=writer_id, deleted=gone, metrics=metrics)
 
     return commit(store, snapshot, draft)

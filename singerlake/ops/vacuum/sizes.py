@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from singerlake.errors import DataError
 from singerlake.format import metadata, names, times
 from singerlake.format.metadata import IndexMarker
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import FILE_BYTES
+from singerlake.log.table_state import TableState
 from singerlake.ops.vacuum import garbage
 from singerlake.ops.vacuum.combine import plan_combine
 from singerlake.ops.vacuum.plan import VacuumOptions
@@ -57,7 +57,7 @@ class Sizes:
 
 def sizes(
     store: Store,
-    snapshot: Snapshot,
+    snapshot: TableState,
     target_bytes: int = FILE_BYTES,
     retain_seconds: float = RETENTION,
     now: float | None = None,
@@ -102,7 +102,7 @@ def sizes(
     )
 
 
-def _folder(snapshot: Snapshot, item: Listed) -> str:
+def _folder(snapshot: TableState, item: Listed) -> str:
     return item.key[len(snapshot.table.indexes) :].partition("/")[0]
 
 
@@ -112,7 +112,7 @@ def _time(seconds: float) -> str:
 
 
 def _history(
-    store: Store, snapshot: Snapshot, indexed: list[Listed]
+    store: Store, snapshot: TableState, indexed: list[Listed]
 ) -> tuple[int | None, int | None]:
     """Rows that are not in the newest state whose number of rows is known, and their share."""
     known = {v.transaction: v.rows for v in snapshot.frozen if snapshot.readable(v.transaction)}
@@ -127,7 +127,9 @@ def _history(
     return old, sum(block.length for block in blocks) * old // max(1, rows)
 
 
-def _indexed(store: Store, snapshot: Snapshot, indexed: list[Listed], after: int) -> dict[int, int]:
+def _indexed(
+    store: Store, snapshot: TableState, indexed: list[Listed], after: int
+) -> dict[int, int]:
     """The newest index beyond a transaction, with its rows."""
     folders = {_folder(snapshot, item) for item in indexed}
     own = filter(None, map(names.IndexFolder.parse, folders))

@@ -16,7 +16,7 @@ from singerlake.format.log import Block, FileList
 from singerlake.format.metadata import DroppedFile
 from singerlake.format.names import TableName
 from singerlake.log import file_lists
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.vacuum.ages import Ages
 from singerlake.ops.vacuum.items import Item
 from singerlake.storage.base import KeyMissingError, Listed, Store
@@ -24,7 +24,7 @@ from singerlake.storage.base import KeyMissingError, Listed, Store
 
 def find(
     store: Store,
-    snapshot: Snapshot,
+    snapshot: TableState,
     listed: Sequence[Listed],
     ages: Ages,
     cutoff: float,
@@ -77,7 +77,7 @@ def find(
 
 
 def announced(
-    store: Store, planned: Snapshot, present: Snapshot, going: Sequence[Item]
+    store: Store, planned: TableState, present: TableState, going: Sequence[Item]
 ) -> tuple[list[Item], FileList | None]:
     """Write the list of what a vacuum is about to delete, to be named by its first entry.
 
@@ -116,7 +116,7 @@ def _named(store: Store, table: TableName, blocks: Sequence[Block]) -> set[str]:
     return {path for _, named in file_lists.read_all(store, table, lists) for path in named}
 
 
-def _dropped(store: Store, snapshot: Snapshot) -> dict[str, DroppedFile]:
+def _dropped(store: Store, snapshot: TableState) -> dict[str, DroppedFile]:
     """What lists of blocks name that are no more, and the last of these lists to go."""
     last: dict[str, DroppedFile] = {}
     for path, file in snapshot.dropped.items():

@@ -26,7 +26,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.log.locks.lock import Waiting, WriterLock, new_writer_id
 from singerlake.log.log import refresh
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.ops.resealing import reseal
 from singerlake.ops.vacuum import combine, expire
@@ -180,7 +180,7 @@ def _engine_for(
 
 
 def _finish_erasures(
-    snapshot: Snapshot, table: Table, options: VacuumOptions, lock: WriterLock
+    snapshot: TableState, table: Table, options: VacuumOptions, lock: WriterLock
 ) -> None:
     """Take out of the log what still tells of erased rows: a run that died may have left some."""
     if snapshot.erased_at:
@@ -244,8 +244,8 @@ class _Job:
         return replace(done, transaction=snapshot.number)
 
     def _expire(
-        self, snapshot: Snapshot, history: DropHistoryPlan, done: Vacuumed
-    ) -> tuple[Snapshot, Vacuumed]:
+        self, snapshot: TableState, history: DropHistoryPlan, done: Vacuumed
+    ) -> tuple[TableState, Vacuumed]:
         expired = expire.expire(
             self.engine,
             self.table,
@@ -262,8 +262,8 @@ class _Job:
         )
 
     def _combine(
-        self, snapshot: Snapshot, groups: list[Group], done: Vacuumed
-    ) -> tuple[Snapshot, Vacuumed]:
+        self, snapshot: TableState, groups: list[Group], done: Vacuumed
+    ) -> tuple[TableState, Vacuumed]:
         paths = self._copied(groups)
         try:
             self.lock.check()

@@ -12,7 +12,7 @@ from singerlake.errors import DataError, SingerlakeError
 from singerlake.format import block as format_block
 from singerlake.format.log import Block, Entry
 from singerlake.format.names import TableName
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.verify.problems import BACKUP, Problem
 from singerlake.storage.base import KeyMissingError, Listed, Store
 
@@ -25,7 +25,7 @@ def file_ends(blocks: Iterable[Block]) -> dict[str, int]:
     return ends
 
 
-def ends_before(snapshot: Snapshot, entries: Iterable[Entry]) -> dict[str, int]:
+def ends_before(snapshot: TableState, entries: Iterable[Entry]) -> dict[str, int]:
     """Where the files end that have lost their last blocks to other files.
 
     Args:
@@ -45,7 +45,9 @@ def ends_before(snapshot: Snapshot, entries: Iterable[Entry]) -> dict[str, int]:
     return before
 
 
-def check_files(snapshot: Snapshot, listing: Iterable[Listed]) -> tuple[list[Problem], list[Block]]:
+def check_files(
+    snapshot: TableState, listing: Iterable[Listed]
+) -> tuple[list[Problem], list[Block]]:
     """Hold a listing against what blocks say of their files.
 
     Args:
@@ -79,7 +81,7 @@ def check_files(snapshot: Snapshot, listing: Iterable[Listed]) -> tuple[list[Pro
 
 
 def check_ends(
-    store: Store, snapshot: Snapshot, before: Mapping[str, int], listing: Iterable[Listed]
+    store: Store, snapshot: TableState, before: Mapping[str, int], listing: Iterable[Listed]
 ) -> tuple[list[Problem], list[str]]:
     """Look at what stands in files behind their last blocks.
 

@@ -16,7 +16,7 @@ from singerlake.format.names import TableName
 from singerlake.log import log, not_copied, versions
 from singerlake.log.lake_log import HINT, LakeLog, listed_numbers
 from singerlake.log.not_copied import Absences, entry_of
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.verify.problems import BACKUP, Problem
 from singerlake.storage.base import Store
 
@@ -58,7 +58,7 @@ def check_lake_log(store: Store, only: int | None = None) -> LakeReport:
     if only is not None:
         report.problems = []  # of the others
     absences = _read_absences(store, report.problems)
-    heads: dict[TableName, Snapshot | SingerlakeError | None] = {}
+    heads: dict[TableName, TableState | SingerlakeError | None] = {}
     for version in report.versions:
         where = names.lake_version(version.number)
         if (computed := fingerprint(version.tables)) != version.fingerprint:
@@ -121,7 +121,7 @@ def _read_absences(store: Store, problems: list[Problem]) -> Absences:
         return {}
 
 
-def lacks(head: Snapshot | SingerlakeError | None, table: LakeTable) -> bool:
+def lacks(head: TableState | SingerlakeError | None, table: LakeTable) -> bool:
     """Tell whether a table is not there at its version in a lake version, as far as is known."""
     if isinstance(head, SingerlakeError):
         return False
@@ -149,7 +149,7 @@ def what_became(store: Store, table: LakeTable, *, left_out: bool = False) -> st
     return versions.gone_words(head, found)
 
 
-def _head(store: Store, table: TableName) -> Snapshot | SingerlakeError | None:
+def _head(store: Store, table: TableName) -> TableState | SingerlakeError | None:
     try:
         return log.read_snapshot(store, table)
     except SingerlakeError as error:
@@ -157,7 +157,7 @@ def _head(store: Store, table: TableName) -> Snapshot | SingerlakeError | None:
 
 
 def check_table(
-    version: LakeVersion, table: LakeTable, head: Snapshot | SingerlakeError | None
+    version: LakeVersion, table: LakeTable, head: TableState | SingerlakeError | None
 ) -> Iterator[Finding]:
     """Hold what a lake version says of a table against the table's own log.
 

@@ -26,7 +26,7 @@ from singerlake.log.checkpoint import differing, from_manifest
 from singerlake.log.folding import fold
 from singerlake.log.inventory import LAKE_FILE_HINT, Lost
 from singerlake.log.rewriting import Erasures
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.unfolding import entries_of
 from singerlake.ops.verify.data_files import ends_before
 from singerlake.ops.verify.problems import BACKUP, Problem
@@ -46,7 +46,7 @@ class CheckedLog:
         ends: Where files end whose last blocks are in others by now.
     """
 
-    snapshot: Snapshot
+    snapshot: TableState
     problems: list[Problem]
     notes: list[str]
     ends: Mapping[str, int] = field(default_factory=dict)
@@ -96,14 +96,14 @@ def _lost_log(store: Store, table: TableName) -> list[Problem]:
 
 
 def _comparable(
-    head: Snapshot, entries: list[Entry], manifest: Snapshot
-) -> tuple[Snapshot, Snapshot]:
+    head: TableState, entries: list[Entry], manifest: TableState
+) -> tuple[TableState, TableState]:
     """The log and the manifest, both at a transaction at which they must say the same."""
     if any(entry.rewritten > manifest.number for entry in entries[: manifest.number]):
         # The manifest is older than an erasure, and the entries before that are not any more.
         with suppress(SingerlakeError):  # what is wrong, the comparison below shows
             return head, fold(manifest, entries[manifest.number :])
-    return fold(Snapshot(head.table), entries[: manifest.number]), manifest
+    return fold(TableState(head.table), entries[: manifest.number]), manifest
 
 
 def gone(lost: Lost) -> Problem:
@@ -117,7 +117,7 @@ def damaged_lake_file(text: str) -> Problem:
     return Problem("lake", names.LAKE, "the lake's own file", text, LAKE_FILE_HINT)
 
 
-def dropped_words(snapshot: Snapshot) -> str:
+def dropped_words(snapshot: TableState) -> str:
     """What to say of a table that was dropped."""
     at = f"it is dropped (transaction {snapshot.dropped_at})"
     if snapshot.restorable is None:
@@ -146,7 +146,7 @@ def unnamed_files(checked: CheckedLog, listing: Iterable[Listed]) -> Iterator[st
 
 def _read_manifest(
     store: Store, table: TableName, problems: list[Problem], notes: list[str]
-) -> Snapshot | None:
+) -> TableState | None:
     try:
         data = store.get(table.manifest).data
         return from_manifest(table, metadata.decode(data, Manifest, table.manifest))
@@ -167,7 +167,7 @@ def _derived(table: TableName) -> str:
 
 
 def _read_entries(
-    store: Store, table: TableName, manifest: Snapshot | None, problems: list[Problem]
+    store: Store, table: TableName, manifest: TableState | None, problems: list[Problem]
 ) -> list[Entry]:
     """The entries from 1 on, without a gap; those behind a gap are only looked at."""
     numbers = {names.transaction_number(item.key) or 0 for item in store.list(table.log)} - {0}
@@ -214,7 +214,7 @@ def _lost_entries(
         yield Problem("log", table.transaction(start), wanted, "nothing", hint)
 
 
-def _fold(table: TableName, entries: list[Entry], problems: list[Problem]) -> Snapshot:
+def _fold(table: TableName, entries: list[Entry], problems: list[Problem]) -> TableState:
     """The log folded, up to the first entry that does not continue it."""
     taken = 0
 
@@ -225,15 +225,15 @@ def _fold(table: TableName, entries: list[Entry], problems: list[Problem]) -> Sn
             taken += 1
 
     try:
-        return fold(Snapshot(table), counted())
+        return fold(TableState(table), counted())
     except SingerlakeError as error:
         key = table.transaction(entries[taken].number)
         wanted = "an entry that continues the log"
         problems.append(Problem("log", key, wanted, str(error), BACKUP))
-        return fold(Snapshot(table), entries[:taken])
+        return fold(TableState(table), entries[:taken])
 
 
-def _check_entries(snapshot: Snapshot, entries: list[Entry]) -> Iterator[Problem]:
+def _check_entries(snapshot: TableState, entries: list[Entry]) -> Iterator[Problem]:
     table = snapshot.table
     commits: dict[str, int] = {}
     for entry in entries:
@@ -255,7 +255,7 @@ def _check_entries(snapshot: Snapshot, entries: list[Entry]) -> Iterator[Problem
 
 
 def _check_version(
-    snapshot: Snapshot, key: str, entry: Entry, version: FrozenVersion
+    snapshot: TableState, key: str, entry: Entry, version: FrozenVersion
 ) -> Iterator[Problem]:
     """Hold a version against the transaction that it means."""
     yield from _check_lanes(key, version, entry.lanes)
@@ -286,7 +286,7 @@ def _check_lanes(key: str, version: FrozenVersion, lanes: dict[str, str]) -> Ite
             yield Problem("log", f"{key}, lanes", f"what has the {name} {wanted}", actual)
 
 
-def _check_manifest(ours: Snapshot, manifest: Snapshot) -> Iterator[Problem]:
+def _check_manifest(ours: TableState, manifest: TableState) -> Iterator[Problem]:
     table = ours.table
     for what, mine, theirs in differing(ours, manifest):
         both = zip(mine, theirs, strict=False)
@@ -314,7 +314,7 @@ def _difference(mine: object, theirs: object) -> tuple[str, str]:
 
 
 def check_erasures(
-    store: Store, snapshot: Snapshot, entries: Sequence[Entry]
+    store: Store, snapshot: TableState, entries: Sequence[Entry]
 ) -> Iterator[tuple[str, str, str] | str]:
     """Hold entries that an erasure had rewritten against it, and look for those it has not yet.
 
@@ -349,6 +349,6 @@ def check_erasures(
         )
 
 
-def _announces(snapshot: Snapshot, number: int) -> bool:
+def _announces(snapshot: TableState, number: int) -> bool:
     there = number <= snapshot.number
     return there and snapshot.summary(number).operation == Operation.ERASE_START

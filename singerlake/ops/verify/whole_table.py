@@ -24,7 +24,7 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Table
 from singerlake.log import catalogue
 from singerlake.log.folding import restored
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.verify import plan as checks
 from singerlake.ops.verify.checking import problems as checked
 from singerlake.ops.verify.data_files import check_ends, check_files
@@ -44,7 +44,7 @@ ENTRY_BYTES = 1_000
 _State: TypeAlias = tuple[int, int]
 
 
-def _state(at: Snapshot) -> _State:
+def _state(at: TableState) -> _State:
     """What tells one state, and how it is read, from another."""
     return at.number, at.rules
 
@@ -74,7 +74,7 @@ def verify(
         return verify_leased(engine, table, version, limit)
 
 
-def check_size(limit: Work | None, head: Snapshot, states: Iterable[Snapshot]) -> None:
+def check_size(limit: Work | None, head: TableState, states: Iterable[TableState]) -> None:
     """Make sure that there is not too much to do, before anything large is read.
 
     Args:
@@ -164,7 +164,7 @@ def _weak(table: Table, versions: list[int]) -> str:
     )
 
 
-def _add_misfits(engine: Engine[Any], table: Table, head: Snapshot, report: Report) -> None:
+def _add_misfits(engine: Engine[Any], table: Table, head: TableState, report: Report) -> None:
     """Report the values in the head that no reader can have as what their columns are."""
     state = head.earliest_equal()
     if any(_state(head.frozen_as(v).earliest_equal()) == _state(state) for v in head.frozen):
@@ -216,7 +216,7 @@ class _Versions:
 
     engine: Engine[Any]
     table: Table
-    head: Snapshot
+    head: TableState
     read: set[str] = field(default_factory=set)
     _contents: dict[_State, Content | SingerlakeError] = field(default_factory=dict)
     _indexes: dict[_State, list[Problem]] = field(default_factory=dict)
@@ -241,7 +241,7 @@ class _Versions:
                 problems += self._indexes[_state(at)]
         return problems
 
-    def _content(self, at: Snapshot) -> Content | SingerlakeError:
+    def _content(self, at: TableState) -> Content | SingerlakeError:
         """From the blocks alone: an index may be what is wrong."""
         state = _state(at)
         if state not in self._contents:
@@ -252,7 +252,7 @@ class _Versions:
                 self._contents[state] = error
         return self._contents[state]
 
-    def _check_index(self, at: Snapshot, known: Content) -> list[Problem]:
+    def _check_index(self, at: TableState, known: Content) -> list[Problem]:
         """Queries read the index of a version if there is one, so it must hold the same."""
         built = index.load(self.table, at)
         if built is None:
@@ -444,7 +444,7 @@ def cache_hint(folder: str) -> str:
 
 
 def check_indexes(
-    store: Store, snapshot: Snapshot
+    store: Store, snapshot: TableState
 ) -> tuple[list[Problem], list[str], list[tuple[str, str]]]:
     """Hold the markers of a table's indexes against the files there are.
 

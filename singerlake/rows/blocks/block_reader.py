@@ -15,7 +15,7 @@ from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.format.types import EXACT_KEYS, Columns
 from singerlake.log import blocks as stored
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.steps import BATCH_ROWS
 from singerlake.rows.blocks import block_tasks, decoding
 from singerlake.rows.blocks.asked_keys import AskedKeys, Sought, may_hold
@@ -77,7 +77,7 @@ class BlockReader:
     def of(
         cls,
         store: Store,
-        snapshot: Snapshot,
+        snapshot: TableState,
         blocks: list[list[Block]],
         target: Columns,
         keys: Iterable[str],

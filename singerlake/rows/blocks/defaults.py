@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from singerlake.format.types import Columns, Type
 from singerlake.format.values import converter
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.columns.arrow_types import arrow_type
 
 
@@ -57,7 +57,7 @@ class ColumnDefault:
         return pa.array(cells, arrow_type(self.type))
 
 
-def wanted_defaults(snapshot: Snapshot, wanted: Columns) -> dict[str, ColumnDefault]:
+def wanted_defaults(snapshot: TableState, wanted: Columns) -> dict[str, ColumnDefault]:
     """Return the defaults of those columns that people added, by the names that people see.
 
     Args:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from singerlake.format import rewritten
 from singerlake.format.log import Block
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL
+from singerlake.rows.batches.steps import Batches
 
 _ORDINAL_BITS = 31
 
@@ -44,6 +45,12 @@ def ordinals_of(position_codes: NDArray[np.int64]) -> NDArray[np.int32]:
 def codes_in(batch: pa.RecordBatch) -> NDArray[np.int64]:
     """Return the positions of a batch's rows."""
     return codes(batch.column(BLOCK).to_numpy(), batch.column(ORDINAL).to_numpy())
+
+
+def each_code(batches: Batches) -> Batches:
+    """Give the positions of rows, in a column ``codes``."""
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([pa.array(codes_in(batch))], ["codes"])
 
 
 def of_block(text: bytes, block: Block) -> NDArray[np.int64]:

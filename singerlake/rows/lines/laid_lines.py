@@ -20,7 +20,7 @@ from singerlake.format.log import Block, SchemaEntry
 from singerlake.format.overlay import ColumnOverlay, Overlay
 from singerlake.format.types import Kind, Type, columns_of, never_fails, type_of
 from singerlake.format.values import converter
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.blocks.casts import text_as
 from singerlake.rows.columns import canonical_text
 from singerlake.rows.lines.members import patched
@@ -49,7 +49,7 @@ class LaidLines:
         overlay: What lies over the lines: its ``outgoing_overlay``.
     """
 
-    snapshot: Snapshot
+    snapshot: TableState
     overlay: Overlay
     _schemas: dict[str, _Members] = field(default_factory=dict)
 
@@ -159,7 +159,7 @@ class _Members:
     undeclared: frozenset[str]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, overlay: Overlay, schema_hash: str) -> _Members:
+    def of(cls, snapshot: TableState, overlay: Overlay, schema_hash: str) -> _Members:
         own = dict(columns_of(snapshot.schema_of(schema_hash), snapshot.rules))
         shown = names_of(own, overlay)
         added = []

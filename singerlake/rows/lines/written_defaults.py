@@ -18,7 +18,7 @@ from singerlake.format.json_schema import resolved
 from singerlake.format.log import SchemaEntry
 from singerlake.format.overlay import AddedColumn
 from singerlake.format.schema_hash import schema_hash
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class DefaultsWritten:
         return {name: value for name, value in shown.items() if value is not None}
 
 
-def defaults_written(snapshot: Snapshot, hashes: Iterable[str]) -> dict[str, DefaultsWritten]:
+def defaults_written(snapshot: TableState, hashes: Iterable[str]) -> dict[str, DefaultsWritten]:
     """Return how rows are written again, for each schema that they may be under.
 
     Args:
@@ -102,7 +102,7 @@ def defaults_written(snapshot: Snapshot, hashes: Iterable[str]) -> dict[str, Def
     return {name: _of(snapshot, name) for name in hashes} if added else {}
 
 
-def _of(snapshot: Snapshot, name: str) -> DefaultsWritten:
+def _of(snapshot: TableState, name: str) -> DefaultsWritten:
     added, stated = snapshot.overlay.added, snapshot.schema_of(name)
     own = resolved(stated.schema, stated.schema).get("properties")
     declared = own if isinstance(own, dict) else {}

@@ -73,6 +73,13 @@ def compared(arrays: list[pa.Array], columns: Columns) -> list[pa.Array]:
     return [_compared(array, type_) for array, (_, type_) in zip(arrays, columns, strict=True)]
 
 
+def compared_columns(columns: Columns) -> Columns:
+    """Return a key's columns, as keys are compared: objects and lists by their text."""
+    return tuple(
+        (name, TEXT if type_.kind in (Kind.STRUCT, Kind.LIST) else type_) for name, type_ in columns
+    )
+
+
 def newest(tables: list[pa.Table], *, apart: bool) -> pa.Table:
     """Find the newest row of each key in what :func:`read` gave.
 

@@ -110,7 +110,27 @@ class NewestStep:
         if not found:
             return
         newest = np.sort(keys.newest(found, apart=self.apart).column(AT).to_numpy())
-        yield by_task(newest, np.searchsorted(np.array(self.ends), positions.blocks_of(newest)))
+        yield _by_last_blocks(newest, self.ends)
+
+
+@dataclass
+class PlaceStep:
+    """Sorts positions by the task that reads their rows.
+
+    Attributes:
+        ends: As in a :class:`NewestStep`.
+    """
+
+    ends: list[int]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Take positions, as ``positions.each_code`` gives them."""
+        for batch in batches:
+            yield _by_last_blocks(np.sort(batch.column("codes").to_numpy()), self.ends)
+
+
+def _by_last_blocks(codes: NDArray[np.int64], ends: list[int]) -> pa.RecordBatch:
+    return by_task(codes, np.searchsorted(np.array(ends), positions.blocks_of(codes)))
 
 
 def by_task(codes: NDArray[np.int64], task: NDArray[Any]) -> pa.RecordBatch:

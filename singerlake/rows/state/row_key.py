@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from singerlake.errors import UsageError
 from singerlake.format import times, values
 from singerlake.format.types import INT64, Kind, Type
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.blocks.misfits import retype_command
 
 _WHOLE = re.compile(r"[+-]?\d+")
@@ -19,7 +19,7 @@ _TIME_OF_DAY = re.compile(r"[T ][\d:.]*[1-9]")
 _TRUTHS = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
 
 
-def check_key(snapshot: Snapshot, key: Mapping[str, str]) -> None:
+def check_key(snapshot: TableState, key: Mapping[str, str]) -> None:
     """Make sure that a key names the table's key columns, and has a value of each one's type.
 
     Args:

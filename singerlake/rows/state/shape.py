@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from singerlake.format.types import EXACT_KEYS, Columns
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.row_columns import alias, aliases
 from singerlake.rows.state import activations
 from singerlake.rows.state.activations import Survival
@@ -54,7 +54,7 @@ class Shape:
         return [alias(index) for index in self.keys]
 
 
-def shape_of(snapshot: Snapshot) -> Shape:
+def shape_of(snapshot: TableState) -> Shape:
     """Find a table's shape from its log alone.
 
     Raises:

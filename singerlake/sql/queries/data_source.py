@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.row_columns import MISFITS
 from singerlake.rows.blocks.misfits import FAIL, NULL
 from singerlake.rows.state.misfit_steps import MisfitCheck
@@ -57,7 +57,7 @@ class SingerlakeSource(DataSource):
             raise UsageError(f"the option misfits={misfits!r} is neither {FAIL} nor {NULL}")
         return IndexReader(built, schema.names, misfits)
 
-    def _requested(self) -> tuple[Table, Snapshot]:
+    def _requested(self) -> tuple[Table, TableState]:
         name = self.options.get("path")
         if not name:
             raise UsageError(

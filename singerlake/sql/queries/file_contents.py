@@ -16,7 +16,7 @@ from singerlake.format.content import Place
 from singerlake.format.types import Kind, Type
 from singerlake.lake import Table
 from singerlake.log import file_lists
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 REFERENCE, BINARY = FILES = ("reference", "binary")
 """What a frame has of files: what rows say of them, or that and their content."""
@@ -35,7 +35,7 @@ def check_choice(files: str, most: int) -> None:
         raise UsageError(f"file_bytes={most} is not from 1 to {LARGEST_BYTES:,}")
 
 
-def with_contents(frame: DataFrame, table: Table, snapshot: Snapshot, most: int) -> DataFrame:
+def with_contents(frame: DataFrame, table: Table, snapshot: TableState, most: int) -> DataFrame:
     """Add a column of bytes behind the others for each that names files.
 
     Only who asks for such a column has files read, by tasks, and only those of rows that are left

@@ -25,7 +25,7 @@ from singerlake.format.sql_tables import find
 from singerlake.lake import Lake
 from singerlake.log import lake_log
 from singerlake.log.lease import ReaderLease
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.nearest import SHOWN, nearest, offer
 from singerlake.rows.blocks.misfits import FAIL, check_choice
 from singerlake.sql import plan, row_weight
@@ -165,15 +165,15 @@ class Views:
     etags: dict[str, int] = field(default_factory=dict)
     heads: dict[TableName, int] = field(default_factory=dict)
     lake_version: LakeVersion | None = None
-    rows: Callable[[TableName, Snapshot], DataFrame] | None = None
+    rows: Callable[[TableName, TableState], DataFrame] | None = None
     replaced: dict[tuple[TableName, int], Mapping[str, int]] = field(default_factory=dict)
     mark: str = field(default_factory=lambda: f"singerlake_{uuid4().hex[:8]}")
     names: dict[tuple[TableName, int], str] = field(default_factory=dict)
-    states: dict[tuple[TableName, int], Snapshot] = field(default_factory=dict)
+    states: dict[tuple[TableName, int], TableState] = field(default_factory=dict)
     sources: dict[tuple[TableName, int, int | None], Source] = field(default_factory=dict)
     columns: dict[TableName, list[str]] = field(default_factory=dict)
     leases: list[ReaderLease] = field(default_factory=list)
-    _heads: dict[TableName, Snapshot] = field(default_factory=dict)
+    _heads: dict[TableName, TableState] = field(default_factory=dict)
     _known: list[TableName] | None = None
 
     @property
@@ -226,7 +226,7 @@ class Views:
                 raise
             raise self.lake.missing(TableName(parts[0], ".".join(parts[1:]))) from None
 
-    def _named(self, head: Snapshot, wanted: str) -> tuple[FrozenVersion | None, Snapshot]:
+    def _named(self, head: TableState, wanted: str) -> tuple[FrozenVersion | None, TableState]:
         try:
             return head.named(wanted)
         except NotFoundError as error:
@@ -236,7 +236,7 @@ class Views:
             hint = ".".join(map(sql_tokens.quote, (other.tap, other.stream)))
             raise NotFoundError(f"{error}; the stream of that name is written {hint}") from None
 
-    def head(self, name: TableName) -> Snapshot:
+    def head(self, name: TableName) -> TableState:
         """Return a table's head: one snapshot a query, so that all its parts see the same."""
         if name not in self._heads:
             lease = self.lake.table(name).lease().acquire()
@@ -249,7 +249,7 @@ class Views:
         for lease in self.leases:
             lease.release()
 
-    def _check_etag(self, head: Snapshot) -> None:
+    def _check_etag(self, head: TableState) -> None:
         wanted = self.etags.get(str(head.table), self.etags.get("*"))
         if wanted is not None and wanted != head.number:
             raise ConflictError(
@@ -257,19 +257,19 @@ class Views:
                 "ask again, without the etag"
             )
 
-    def over(self, rows: Callable[[TableName, Snapshot], DataFrame]) -> Views:
+    def over(self, rows: Callable[[TableName, TableState], DataFrame]) -> Views:
         """Return views of the same tables with other rows, under the same leases."""
         mark = f"{self.mark}_{uuid4().hex[:8]}"
         return replace(self, rows=rows, names={}, replaced={}, mark=mark)
 
-    def _make(self, name: TableName, snapshot: Snapshot) -> str:
+    def _make(self, name: TableName, snapshot: TableState) -> str:
         frame = self._read(name, snapshot) if self.rows is None else self.rows(name, snapshot)
         self.columns[name] = list(frame.columns)
         view = f"{self.mark}_{len(self.names) + 1}"
         frame.createOrReplaceTempView(view)
         return view
 
-    def _read(self, name: TableName, snapshot: Snapshot) -> DataFrame:
+    def _read(self, name: TableName, snapshot: TableState) -> DataFrame:
         table = self.lake.table(name)
         with plain_errors():
             requested = requested_rows.rows(

@@ -12,7 +12,7 @@ from singerlake.engine.spark.jvm.session import given, session
 from singerlake.errors import UsageError
 from singerlake.files.content_column import MOST_BYTES
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.blocks.misfits import FAIL, check_choice, replaced_words
 from singerlake.snapshot.selection import Read
 from singerlake.sql.queries import file_contents
@@ -90,7 +90,7 @@ def read_state(
     return frame
 
 
-def arrow_rows(table: Table, snapshot: Snapshot, misfits: str) -> Read:
+def arrow_rows(table: Table, snapshot: TableState, misfits: str) -> Read:
     """Give what reads the rows of a state that can have no index.
 
     It raises the error where a value that is read does not fit.

@@ -16,7 +16,7 @@ from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.format.types import Columns, Type
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.row_columns import (
     BLOCK,
     DELETED,
@@ -68,7 +68,7 @@ def renamed(frame: DataFrame, shape: Shape) -> DataFrame:
     return many_columns.named(many_columns.selected(frame, shape.aliases), shape.names)
 
 
-def with_provenance(frame: DataFrame, shape: Shape, snapshot: Snapshot) -> DataFrame:
+def with_provenance(frame: DataFrame, shape: Shape, snapshot: TableState) -> DataFrame:
     """Do as :func:`renamed`, with ``_row_id``, ``_row_version`` and ``_transaction`` in front.
 
     A row's version is its block's number, and the transaction is the one that brought this block,
@@ -103,7 +103,7 @@ def row_id(shape: Shape) -> Column:
     return keys[0] if len(keys) == 1 else F.to_json(F.array(*keys))
 
 
-def _transaction(snapshot: Snapshot) -> Column:
+def _transaction(snapshot: TableState) -> Column:
     """The transaction of each row's block: a constant list, indexed by the block's number."""
     numbers: list[str] = []
     for one in snapshot.transactions:
@@ -146,7 +146,7 @@ def guarded(
 def read_blocks(
     spark: SparkSession,
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     blocks: Sequence[Block],
     shape: Shape,
     *,

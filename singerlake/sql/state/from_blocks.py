@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.engine.spark.engine import SparkEngine
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.batches.row_columns import PROVENANCE, row_schema
 from singerlake.rows.blocks.block_reader import combined
 from singerlake.rows.blocks.misfits import FAIL
@@ -18,7 +18,7 @@ from singerlake.snapshot.from_blocks import planned, through
 from singerlake.sql.state import frames
 
 
-def state(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
+def state(spark: SparkSession, table: Table, snapshot: TableState) -> DataFrame:
     """Read a table's rows at a transaction, without an index.
 
     Columns are named exactly as the schema's properties; the session should be case
@@ -33,7 +33,7 @@ def state(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
 
 
 def state_rows(
-    spark: SparkSession, table: Table, snapshot: Snapshot, misfits: str = FAIL
+    spark: SparkSession, table: Table, snapshot: TableState, misfits: str = FAIL
 ) -> DataFrame:
     """Do as :func:`state`, with provenance, and columns as they are called inside.
 
@@ -51,7 +51,7 @@ def state_rows(
 def rows(
     spark: SparkSession,
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     *,
     asked: Sequence[bytes] | None = None,
     **how: Any,

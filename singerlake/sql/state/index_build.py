@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from singerlake.engine.spark.engine import SparkEngine
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.snapshot import building
 from singerlake.snapshot.index import Index
 
 
-def ensure(spark: SparkSession, table: Table, snapshot: Snapshot, **how: Any) -> Index:
+def ensure(spark: SparkSession, table: Table, snapshot: TableState, **how: Any) -> Index:
     """Return the index of a transaction; see ``building.ensure``."""
     return building.ensure(SparkEngine(spark), table, snapshot, **how)

@@ -17,7 +17,7 @@ from singerlake.engine.local import LocalEngine
 from singerlake.engine.spark.engine import SparkEngine
 from singerlake.engine.work import SMALL, Work
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.rows.blocks.misfits import AS_TEXT, FAIL
 from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot import building
@@ -47,7 +47,7 @@ def rows(
     spark: SparkSession,
     own: SparkSession,
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     misfits: str = FAIL,
     *,
     named: bool = False,
@@ -87,7 +87,7 @@ def rows(
 def index_if_kept(
     spark: SparkSession,
     table: Table,
-    snapshot: Snapshot,
+    snapshot: TableState,
     *,
     here: bool = False,
     shown: bool = False,
@@ -107,6 +107,6 @@ def index_if_kept(
     return building.ensure_if_kept(engine, table, snapshot, shown=shown)
 
 
-def _is_small(snapshot: Snapshot) -> bool:
+def _is_small(snapshot: TableState) -> bool:
     snapshot = snapshot.earliest_equal()
     return Work.of(needed_blocks(snapshot), len(snapshot.columns)).fits(SMALL)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from singerlake.engine.choice import EngineChoice
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.errors import (
     DroppedError,
     NotFoundError,
@@ -25,7 +25,9 @@ from singerlake.errors import (
 )
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
+from singerlake.ops.alter.alter import alter as alter_rows
 from singerlake.ops.drop import drop_table, undrop_table
+from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.overlay import overlay_changes as says
 from singerlake.overlay.alter import AlterOptions, OverlayChange, alter
@@ -311,9 +313,7 @@ class World:
         wanted = replace(self.head, said=said)
         before = self.table.snapshot().number
         if rows:
-            from singerlake.ops.alter import alter as alter_job
-
-            asked = partial(alter_job, self._session(), self.table, change)
+            asked = partial(alter_rows, self.table, change, choice=self._choice())
         else:
             asked = partial(alter, self.table.store, self.table.snapshot(), change)
         dry = asked(options=AlterOptions(dry_run=True))
@@ -340,10 +340,8 @@ class World:
         same = self.head.said.key is None and names == self.head.keys
         wanted = replace(self.head, said=self.head.said if same else said)
         if not wanted.fits():
-            from singerlake.ops.alter import alter as alter_job
-
             return self.refuse(
-                ViolationsError, lambda: alter_job(self._session(), self.table, change)
+                ViolationsError, lambda: alter_rows(self.table, change, choice=self._choice())
             )
         self.say(change, wanted.said, rows=True)
         return None
@@ -355,10 +353,8 @@ class World:
         change = partial(says.with_constraint, name=name, constraint=one)
         values = [self.head.shown(row)[column] for row in self.head.rows]
         if any(value is not None and not 0 <= value <= 5 for value in values):
-            from singerlake.ops.alter import alter as alter_job
-
             return self.refuse(
-                ViolationsError, lambda: alter_job(self._session(), self.table, change)
+                ViolationsError, lambda: alter_rows(self.table, change, choice=self._choice())
             )
         said = self.head.said
         return self.say(change, replace(said, ranges={**said.ranges, name: column}), rows=True)
@@ -381,7 +377,7 @@ class World:
             from singerlake.ops.change.plan import ChangeOptions
 
             options = ChangeOptions(dry_run=dry_run)
-            with TableChange(self.table, options, EngineChoice.of(spark=self._session())) as asked:
+            with TableChange(self.table, options, self._choice()) as asked:
                 asked.upsert(given)
                 asked.delete([dict(zip(keys, key, strict=True)) for key in gone])
             return asked.result
@@ -416,9 +412,7 @@ class World:
 
     def freeze(self) -> None:
         """The head as a version."""
-        from tests.frozen import freeze_on_spark as freeze
-
-        version = freeze(self._session(), self.table)
+        version = freeze(self.table, FreezeOptions(again=True), self._choice()).version
         assert version.rows == len(self.head.rows)
         self._add(self.head)
         self.versions[version.number] = version.transaction
@@ -545,6 +539,14 @@ class World:
             answer = query(self.spark, self.lake, f"SELECT {listed} FROM {name}")
             found = [dict(zip(columns, row, strict=True)) for row in answer.rows()]
             check_alike(found, self.states[at], name)
+
+    def _choice(self) -> EngineChoice:
+        """This process, or Spark every other time."""
+        if self.spark is None:
+            return EngineChoice(LOCAL)
+        if self.number % 2:
+            return EngineChoice.of(spark=self.spark)
+        return EngineChoice.of(start=self._session)
 
     def _session(self) -> SparkSession:
         assert self.spark is not None, "this needs Spark"

@@ -12,7 +12,7 @@ import pytest
 from singerlake.errors import ConflictError, UsageError, ViolationsError
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
-from singerlake.ops import alter as alter_job
+from singerlake.ops.alter import by_rows
 from singerlake.ops.vacuum.plan import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.overlay import overlay_changes as says
 from singerlake.overlay.alter import Altered, AlterOptions, OverlayChange, alter
@@ -22,9 +22,9 @@ from singerlake.sql.state.index_build import ensure
 from singerlake.sql.violations import Violation, check_constraints
 from tests.build import commit_rows
 from tests.faults.plain import dump_folder, tables
+from tests.frozen import alter_on_spark, vacuum_on_spark
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
-from tests.frozen import vacuum_on_spark
 from tests.histories import here
 from tests.ops.verify.verified import verify
 
@@ -90,12 +90,12 @@ def test_a_key_is_given_only_to_rows_that_it_is_for(spark: SparkSession, lake: L
     table = lake.find("tap.s")[0]
     by_code, by_id = (partial(says.with_key, names=[name]) for name in ("code", "id"))
     with pytest.raises(ViolationsError) as told:
-        alter_job.alter(spark, table, by_code)
+        alter_on_spark(spark, table, by_code)
     assert "  1 row lacks a value that fits code" in told.value.lines
     assert "  2 rows have the same code as another:" in told.value.lines
     assert "    code b: 2 rows" in told.value.lines
     assert table.snapshot().number == 1
-    done = alter_job.alter(spark, table, by_id)
+    done = alter_on_spark(spark, table, by_id)
     assert (done.transaction, done.rows, table.snapshot().last_block) == (2, None, 1)
     commit_rows(lake, "tap.s", PROPERTIES, [], [{"id": 4, "code": "d"}, {"id": 3, "code": "c"}])
     codes = ask(spark, lake, "select code from tap.s order by id")
@@ -104,9 +104,9 @@ def test_a_key_is_given_only_to_rows_that_it_is_for(spark: SparkSession, lake: L
     here.freeze(table)
     # By its code the first row of id 3 is another than the second: it must not come back.
     commit_rows(lake, "tap.s", PROPERTIES, [], [{"id": 1, "code": "z"}])
-    planned = alter_job.alter(spark, table, by_code, AlterOptions(dry_run=True))
+    planned = alter_on_spark(spark, table, by_code, AlterOptions(dry_run=True))
     assert (planned.transaction, planned.rows) == (None, 4)
-    done = alter_job.alter(spark, table, by_code, AlterOptions(comment="codes stay"))
+    done = alter_on_spark(spark, table, by_code, AlterOptions(comment="codes stay"))
     assert (done.changes, done.rows) == (["key code"], 4)
     whole = "select id, code from tap.s order by id"
     wanted = [(1, "z"), (2, "b"), (3, "c"), (4, "d")]
@@ -132,7 +132,7 @@ def test_rows_come_back_only_where_the_key_of_today_is_for_them(
     commit_rows(lake, "tap.s", both, ["id"], [*rows])
     table = lake.find("tap.s")[0]
     commit_rows(lake, "tap.s", both, ["id"], [{"id": 1, "code": "b"}, {"id": 3, "code": "c"}])
-    alter_job.alter(spark, table, partial(says.with_key, names=["code"]))
+    alter_on_spark(spark, table, partial(says.with_key, names=["code"]))
     number = table.snapshot().number
     for dry_run in (True, False):
         with pytest.raises(ViolationsError) as told:
@@ -159,10 +159,10 @@ def test_a_type_is_given_only_to_values_that_fit_it(spark: SparkSession, lake: L
     decimal = {"type": ["null", "number"], "format": "singer.decimal", "scale": 2}
     change = partial(says.with_type, name="code", schema=decimal)
     with pytest.raises(ViolationsError, match="(?s)'code'.*has 1 value that does not fit.*x"):
-        alter_job.alter(spark, table, change)
+        alter_on_spark(spark, table, change)
     assert table.snapshot().number == 1
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 2, "code": "2"}])
-    assert alter_job.alter(spark, table, change).transaction == 3
+    assert alter_on_spark(spark, table, change).transaction == 3
     assert ask(spark, lake, "select sum(code) from tap.s") == [(Decimal("3.50"),)]
 
 
@@ -171,15 +171,15 @@ def test_a_key_is_not_given_to_rows_that_changed_meanwhile(
 ) -> None:
     commit_rows(lake, "tap.s", PROPERTIES, [], [{"id": 1, "code": "a"}])
     table = lake.find("tap.s")[0]
-    checked = alter_job.key_violations
+    checked = by_rows.key_violations
 
     def overtaken(*args: Any) -> Any:
         commit_rows(lake, "tap.s", PROPERTIES, [], [{"id": 1, "code": "b"}])
         return checked(*args)
 
-    monkeypatch.setattr(alter_job, "key_violations", overtaken)
+    monkeypatch.setattr(by_rows, "key_violations", overtaken)
     with pytest.raises(ConflictError, match="changed tap.s meanwhile"):
-        alter_job.alter(spark, table, partial(says.with_key, names=["id"]))
+        alter_on_spark(spark, table, partial(says.with_key, names=["id"]))
     assert table.snapshot().overlay.key is None
 
 
@@ -190,7 +190,7 @@ def test_constraints_hold_for_rows_and_for_versions(spark: SparkSession, lake: L
 
     def asked(name: str, one: Constraint) -> Altered:
         change = partial(says.with_constraint, name=name, constraint=one)
-        return alter_job.alter(spark, table, change)
+        return alter_on_spark(spark, table, change)
 
     kept = {
         "some": Constraint("enum", ["code"], values=["ab", "b"]),

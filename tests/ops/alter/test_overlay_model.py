@@ -205,10 +205,10 @@ class History(RuleBasedStateMachine):
         change = partial(says.without_constraint, name=name)
         self.world.say(change, replace(said, ranges=ranges))
 
-    # People, on Spark
+    # People, where rows are looked at
 
     @rule(chance=seeds)
-    @precondition(with_spark)
+    @precondition(there)
     def set_key(self, chance: int) -> None:
         head = self.world.head
         known = {column for state in self.world.states[-1:] for column in state.columns}
@@ -219,7 +219,7 @@ class History(RuleBasedStateMachine):
         self.world.set_key(random.Random(chance).choice([c for c in choices if {*c} <= known]))
 
     @rule()
-    @precondition(with_spark)
+    @precondition(there)
     def retype_by_its_values(self) -> None:
         """The codes are digits."""
         head = self.world.head
@@ -243,7 +243,7 @@ class History(RuleBasedStateMachine):
             self.world.add_range(name)
 
     @rule(chance=seeds)
-    @precondition(lambda self: with_spark(self) and self.world.head.keys)
+    @precondition(lambda self: there(self) and self.world.head.keys)
     def change(self, chance: int) -> None:
         head, pick = self.world.head, random.Random(chance)
         wanted = {self._key(pick): self._cells(pick) for _ in range(pick.randint(0, 4))}
@@ -264,7 +264,7 @@ class History(RuleBasedStateMachine):
             self.tap = world.head.tap
 
     @rule()
-    @precondition(with_spark)
+    @precondition(there)
     def freeze(self) -> None:
         self.world.freeze()
 

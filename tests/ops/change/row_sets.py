@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 from singerlake.engine.base import Engine
 from singerlake.engine.spark.engine import SparkEngine
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.change import present_rows
 from singerlake.ops.change.job import Changed, change_rows
 from singerlake.ops.change.plan import ChangeOptions, Mode
@@ -29,7 +30,7 @@ def engine_of(on: SparkSession | Engine[Any]) -> Engine[Any]:
 def change(
     on: SparkSession | Engine[Any],
     table: Table,
-    rows: Callable[[Snapshot], Sequence[RowSet]],
+    rows: Callable[[TableState], Sequence[RowSet]],
     mode: Mode,
     *,
     options: ChangeOptions | None = None,
@@ -41,7 +42,7 @@ def change(
 def change_parts(
     on: SparkSession | Engine[Any],
     table: Table,
-    parts: Callable[[Snapshot], Sequence[Part]],
+    parts: Callable[[TableState], Sequence[Part]],
     *,
     options: ChangeOptions | None = None,
 ) -> Changed:
@@ -51,13 +52,13 @@ def change_parts(
         lambda _, now: parts(now),
         options or ChangeOptions(),
         lambda _: engine,
-        present_rows,
+        partial(present_rows, with_rows=True),
     )
 
 
 def row_set(
     on: SparkSession | Engine[Any],
-    snapshot: Snapshot,
+    snapshot: TableState,
     rows: Sequence[Mapping[str, Any]],
     source: str = "rows.csv",
     names: Sequence[str] | None = None,

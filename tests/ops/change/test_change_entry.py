@@ -9,7 +9,7 @@ import pytest
 from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.lake import Lake, Table
 from singerlake.log.commit import commit, draft_entry
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.verify.plan import check_log
@@ -18,7 +18,7 @@ from tests.build import commit_rows
 ID: dict[str, Any] = {"id": {"type": "integer"}}
 
 
-def change(present: Snapshot, *, frozen: bool, means: int | None = None) -> Entry:
+def change(present: TableState, *, frozen: bool, means: int | None = None) -> Entry:
     return draft_entry(
         present.table,
         Operation.CHANGE,
@@ -27,7 +27,7 @@ def change(present: Snapshot, *, frozen: bool, means: int | None = None) -> Entr
     )
 
 
-def version(present: Snapshot, transaction: int) -> FrozenVersion:
+def version(present: TableState, transaction: int) -> FrozenVersion:
     return FrozenVersion(
         number=len(present.frozen) + 1,
         transaction=transaction,
@@ -45,7 +45,7 @@ def table_with(lake: Lake, *operations: str) -> Table:
     table = lake.find("tap.s")[0]
     for operation in operations:
 
-        def draft(present: Snapshot, operation: str = operation) -> Entry:
+        def draft(present: TableState, operation: str = operation) -> Entry:
             if operation == "freeze":
                 made = version(present, present.number)
                 return draft_entry(present.table, Operation.FREEZE, version=made)

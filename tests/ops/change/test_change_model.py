@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from singerlake.engine.spark.engine import SparkEngine
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.job import Changed
 from singerlake.ops.change.plan import ChangeOptions, Mode
 from singerlake.ops.change.row_set import Part, RowSet
@@ -114,7 +114,7 @@ def test_counts_and_state_are_those_of_the_model(
     commit_rows(lake, "tap.t", PROPERTIES, KEYS, [*present], block_rows=7)
     table = lake.table(TableName("tap", "t"))
 
-    def parts(snapshot: Snapshot) -> list[Part]:
+    def parts(snapshot: TableState) -> list[Part]:
         names = ["case", "id", "n", "s"]
         sets = (row_set(spark, snapshot, step, names=names) for step in steps)
         return [Part((one,), mode) for one, mode in zip(sets, MODES, strict=True)]
@@ -143,7 +143,7 @@ def check_the_other_ways(
     """All rows replaced, then rows changed and deleted that SQL selects: counts and the state."""
     now, engine = {row[:2]: row for row in rows}, SparkEngine(spark)
 
-    def check(asked: Callable[[Snapshot], list[RowSet]], mode: Mode, **counts: int) -> None:
+    def check(asked: Callable[[TableState], list[RowSet]], mode: Mode, **counts: int) -> None:
         number = table.snapshot().number
         dry = change(spark, table, asked, mode, options=ChangeOptions(dry_run=True))
         assert dry == Changed(None, **counts)

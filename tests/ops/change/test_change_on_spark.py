@@ -20,7 +20,6 @@ from singerlake.format.names import TableName
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
 from singerlake.log.deletion_schema import declaring, hash_of
-from singerlake.ops import alter as alter_job
 from singerlake.ops.change.job import Changed
 from singerlake.ops.change.output import ChangeOutput
 from singerlake.ops.change.plan import ChangeOptions, Mode
@@ -29,6 +28,7 @@ from singerlake.overlay import overlay_changes as says
 from singerlake.overlay.alter import alter
 from singerlake.rows.batches.problems import Problems
 from tests.build import commit_rows
+from tests.frozen import alter_on_spark
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import verify_on_spark as verify
 from tests.ops.change.row_sets import change, change_parts, row_set
@@ -410,7 +410,7 @@ def test_rows_are_changed_as_people_see_them(spark: SparkSession, lake: Lake) ->
         partial(says.without_column, name="internal"),
     ):
         alter(table.store, table.snapshot(), said)
-    alter_job.alter(spark, table, partial(says.with_key, names=["id"]))
+    alter_on_spark(spark, table, partial(says.with_key, names=["id"]))
     number = table.snapshot().number
     given = [
         {"id": 1, "customer": "new"},

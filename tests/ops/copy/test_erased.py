@@ -12,7 +12,7 @@ from singerlake.format.erased_keys import KeyHashes
 from singerlake.lake import Lake, Table
 from singerlake.log import blocked
 from singerlake.log.log import read_whole
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops import suppression as blocking
 from singerlake.ops.copy.lake_versions import copy_lake_versions
 from singerlake.ops.copy.logs import WholeLog
@@ -85,7 +85,7 @@ def test_entries_that_are_rewritten_meanwhile(table: Table) -> None:
     before = table.snapshot()
     erased(table)
     with pytest.raises(ConflictError, match="were erased while it was copied"):
-        WholeLog(table.store, NAME, Snapshot(NAME), before.number)
+        WholeLog(table.store, NAME, TableState(NAME), before.number)
 
 
 @pytest.mark.parametrize("version", ["1", "2"])

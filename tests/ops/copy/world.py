@@ -9,7 +9,7 @@ from typing import Any
 
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
 from singerlake.ops.copy.lake_versions import (
     CopiedLakeVersion,
@@ -49,11 +49,11 @@ ONE_BY_ONE = replace(QUICK, transfers=1, tables=1)
 """Always the same requests in the same order."""
 
 
-def write(lake: Lake, *ids: int, table: str = NAME) -> Snapshot:
+def write(lake: Lake, *ids: int, table: str = NAME) -> TableState:
     return commit_rows(lake, table, ID, ["id"], [{"id": n} for n in ids], block_rows=2)
 
 
-def combine(lake: Lake, table: str = NAME) -> Snapshot:
+def combine(lake: Lake, table: str = NAME) -> TableState:
     """Put all files of a table into one; the old ones stay."""
     found = lake.find(table)[0]
     plan = plan_vacuum(lake.store, found.snapshot(), NOTHING)

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from singerlake.engine.spark.engine import SparkRows
 from singerlake.errors import (
     ConflictError,
     DamagedError,
@@ -34,22 +35,22 @@ from singerlake.log.lease import leases
 from singerlake.log.writer import WriteOptions
 from singerlake.ops.change.plan import ChangeOptions
 from singerlake.ops.create import create as plans
-from singerlake.ops.create import create_table as job
+from singerlake.ops.create import query_rows as job
 from singerlake.ops.create import query_schema
-from singerlake.ops.create.create_table import create
 from singerlake.ops.verify.plan import check_log
 from singerlake.rows.batches.row_columns import DIGEST
 from singerlake.rows.state.fingerprint import Proof
 from singerlake.sql.queries.query import query
 from singerlake.sql.result import plain_rows
-from singerlake.sql.state.content import frame_content, state_content
 from singerlake.sql.state.from_blocks import state
 from singerlake.storage.base import Staged
 from singerlake.storage.local.store import LocalStaged, LocalStore
 from tests.build import commit_rows
+from tests.frozen import create_on_spark as create
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import verify_on_spark as verify
 from tests.histories.stores import FarStore
+from tests.sql.index_frames import frame_content, state_content
 
 NAME = TableName("views", "v")
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}
@@ -243,7 +244,7 @@ def test_small_parts_are_put_together(spark: SparkSession, shop: Lake) -> None:
             "select id % 2 as k, id % 4 as l from tap_shop.orders",
             ("k", "l"),
             UsageError,
-            r'1 of its values are there more than once, such as {"k":0,"l":0} 2 times',
+            "1 of its values are there more than once, such as k 0, l 0: 2 times",
         ),
         ("select 1/0 as a", (), InvalidQueryError, "ivision"),
     ],
@@ -327,7 +328,7 @@ def test_what_does_not_read_back_is_not_committed(
         real = job._Job._write_blocks
 
         def write(self: Any, blocks: Any, frame: Any, size: int) -> Any:
-            return real(self, blocks, frame.limit(3), size)
+            return real(self, blocks, SparkRows(frame.frame.limit(3)), size)
 
         monkeypatch.setattr(job._Job, "_write_blocks", write)
 

@@ -21,7 +21,7 @@ from singerlake.log.blocks import read_block
 from singerlake.log.checkpoint import write_checkpoint
 from singerlake.log.commit import commit, draft_entry
 from singerlake.log.folding import restored
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops import freeze as freezing
 from singerlake.storage.base import Store
 from tests.build import commit_rows
@@ -31,7 +31,7 @@ PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "name": {"type": "strin
 PROOFS = ("fingerprint", "record_fingerprint")
 
 
-def write(lake: Lake, table: Table, *rows: dict[str, Any], **options: Any) -> Snapshot:
+def write(lake: Lake, table: Table, *rows: dict[str, Any], **options: Any) -> TableState:
     return commit_rows(lake, str(table.name), PROPERTIES, ["id"], [*rows], **options)
 
 
@@ -48,7 +48,7 @@ def proofs_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {**{word: one.text for word, one in hashes.items()}, "lanes": lanes}
 
 
-def rows_at(table: Table, snapshot: Snapshot, number: int) -> list[dict[str, Any]]:
+def rows_at(table: Table, snapshot: TableState, number: int) -> list[dict[str, Any]]:
     """The records of the state at a transaction, by what the blocks say now."""
     some = until(events(table, snapshot), snapshot, number)
     return [event.record for event in state(some, keys_at(snapshot, number))]
@@ -64,7 +64,7 @@ def freeze(table: Table, at: int | None = None, **wanted: Any) -> FrozenVersion:
 
 def erase(
     table: Table, key: int, *, deleted: bool = True, until: str = "", told: bytes = b""
-) -> Snapshot:
+) -> TableState:
     """Erase all rows of a key, up to and with the deletion of the files, or without that."""
     head = start(table, key)
     told = told or b'{"id":%d}\n' % key
@@ -73,7 +73,7 @@ def erase(
     return delete_files(table, after) if deleted else after
 
 
-def start(table: Table, key: int) -> Snapshot:
+def start(table: Table, key: int) -> TableState:
     """The entry that announces it."""
     head = table.snapshot(dropped=True)
     some = restored(head).blocks
@@ -82,7 +82,9 @@ def start(table: Table, key: int) -> Snapshot:
     return _commit(table.store, head, Operation.ERASE_START, **what)
 
 
-def commit_erase(table: Table, head: Snapshot, key: int, notice: Notice | None = None) -> Snapshot:
+def commit_erase(
+    table: Table, head: TableState, key: int, notice: Notice | None = None
+) -> TableState:
     """The entry from which on the rows are gone."""
     there = restored(head)
     texts = [(block, _without(table, block, key)) for block in there.blocks]
@@ -105,7 +107,7 @@ def commit_erase(table: Table, head: Snapshot, key: int, notice: Notice | None =
     return _commit(table.store, head, Operation.ERASE, **what)
 
 
-def delete_files(table: Table, after: Snapshot) -> Snapshot:
+def delete_files(table: Table, after: TableState) -> TableState:
     """The end of it."""
     waiting = {path for block in after.restorable or () for path in block.paths}
     going = sorted(after.dropped.keys() - waiting)
@@ -115,8 +117,8 @@ def delete_files(table: Table, after: Snapshot) -> Snapshot:
     return write_checkpoint(table.store, done)
 
 
-def _commit(store: Store, head: Snapshot, operation: Operation, **content: Any) -> Snapshot:
-    def draft(present: Snapshot) -> Entry:
+def _commit(store: Store, head: TableState, operation: Operation, **content: Any) -> TableState:
+    def draft(present: TableState) -> Entry:
         return draft_entry(present.table, operation, **content)
 
     return commit(store, head, draft)
@@ -157,7 +159,7 @@ def _put(table: Table, block: Block, text: bytes, rows: int) -> Block:
     )
 
 
-def merge(table: Table, first: int) -> Snapshot:
+def merge(table: Table, first: int) -> TableState:
     """Put a block and all behind it into one, as a vacuum that drops history does."""
     head = table.snapshot()
     together = [block for block in head.blocks if block.number >= first]

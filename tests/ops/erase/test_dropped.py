@@ -13,7 +13,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.log.checkpoint import from_manifest, to_manifest
 from singerlake.log.folding import restored
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.drop import drop_table, undrop_table
 from singerlake.ops.erase import plan as plans
 from singerlake.ops.erase.plan import EraseOptions
@@ -46,12 +46,12 @@ def drop(table: Table) -> None:
     drop_table(table.store, table.snapshot(), AlterOptions(), with_versions=True)
 
 
-def undrop(table: Table) -> Snapshot:
+def undrop(table: Table) -> TableState:
     undrop_table(table.store, head(table), AlterOptions())
     return table.snapshot()
 
 
-def head(table: Table) -> Snapshot:
+def head(table: Table) -> TableState:
     return table.snapshot(dropped=True)
 
 

@@ -12,13 +12,13 @@ from singerlake.errors import ConflictError, DroppedError, NotFoundError
 from singerlake.lake import Lake
 from singerlake.ops import freeze as freeze_plans
 from singerlake.ops.change.plan import ChangeOptions, Mode
-from singerlake.ops.create import create_table as creating
-from singerlake.ops.create.create_table import create
+from singerlake.ops.create import query_rows as creating
 from singerlake.ops.drop import drop_table, undrop_table
 from singerlake.ops.vacuum.plan import VacuumOptions
 from singerlake.overlay.alter import AlterOptions
 from singerlake.sql.queries.query import query
 from tests.build import commit_rows
+from tests.frozen import create_on_spark as create
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import vacuum_on_spark
 from tests.ops.change.row_sets import change, row_set

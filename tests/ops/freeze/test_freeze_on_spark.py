@@ -10,31 +10,31 @@ from singerlake.format.log import Operation
 from singerlake.lake import Lake
 from singerlake.log.checkpoint import write_checkpoint
 from singerlake.log.commit import commit, draft_entry
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops import freeze as plans
 from singerlake.snapshot import building, index
-from singerlake.sql.state.content import state_content
 from tests.build import commit_rows
 from tests.frozen import freeze_here as freeze_small
 from tests.frozen import freeze_on_spark as freeze
 from tests.snapshot.test_state import FLAT
+from tests.sql.index_frames import state_content
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @pytest.fixture
-def head(lake: Lake) -> Snapshot:
+def head(lake: Lake) -> TableState:
     return commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}, {"id": 2}])
 
 
-def commit_plan(lake: Lake, head: Snapshot, **wanted: Any) -> Any:
+def commit_plan(lake: Lake, head: TableState, **wanted: Any) -> Any:
     return plans.commit_version(
         lake.store, head, plans.plan(head, **wanted), rows=2, fingerprint="0" * 32
     )
 
 
-def test_versions_are_numbered_and_stay(spark: SparkSession, lake: Lake, head: Snapshot) -> None:
+def test_versions_are_numbered_and_stay(spark: SparkSession, lake: Lake, head: TableState) -> None:
     table = lake.find("tap.s")[0]
     first = freeze(spark, table, label="before the move", comment="by hand")
     assert (first.number, first.transaction, first.rows) == (1, 1, 2)
@@ -96,7 +96,7 @@ def test_a_damaged_row_freezes_nothing(spark: SparkSession, lake: Lake) -> None:
     assert table.snapshot().number == 1
 
 
-def test_labels(lake: Lake, head: Snapshot) -> None:
+def test_labels(lake: Lake, head: TableState) -> None:
     commit_plan(lake, head, label="one")
     for label in ("", " x", "12", "@1", "a\nb", "x" * 101):
         with pytest.raises(UsageError, match="label"):
@@ -108,12 +108,12 @@ def test_labels(lake: Lake, head: Snapshot) -> None:
     assert commit_plan(lake, head, label="1a").number == 2
 
 
-def test_a_transaction_that_is_not_there(head: Snapshot) -> None:
+def test_a_transaction_that_is_not_there(head: TableState) -> None:
     with pytest.raises(NotFoundError, match="no transaction 9"):
         plans.plan(head, at=9)
 
 
-def test_numbers_and_labels_are_given_by_the_log(lake: Lake, head: Snapshot) -> None:
+def test_numbers_and_labels_are_given_by_the_log(lake: Lake, head: TableState) -> None:
     table = lake.find("tap.s")[0]
     ours = plans.plan(head, label="same")
     stale, later = table.snapshot(), table.snapshot()
@@ -124,7 +124,7 @@ def test_numbers_and_labels_are_given_by_the_log(lake: Lake, head: Snapshot) -> 
     assert [version.number for version in table.snapshot().frozen] == [1, 2]
 
 
-def test_a_vacuum_in_between_is_a_conflict(lake: Lake, head: Snapshot) -> None:
+def test_a_vacuum_in_between_is_a_conflict(lake: Lake, head: TableState) -> None:
     """Only one that gave up what was read: not one that combined files, or deleted."""
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])
     table = lake.find("tap.s")[0]
@@ -147,7 +147,7 @@ def test_a_vacuum_in_between_is_a_conflict(lake: Lake, head: Snapshot) -> None:
     assert len(table.snapshot().frozen) == 1
 
 
-def test_a_table_without_a_log_is_refused(lake: Lake, head: Snapshot) -> None:
+def test_a_table_without_a_log_is_refused(lake: Lake, head: TableState) -> None:
     lake.store.delete(head.table.manifest)
     lake.store.delete(head.table.transaction(1))
     scanned = lake.find("tap.s")[0].snapshot()

@@ -23,7 +23,6 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.ops.change.plan import ChangeOptions
 from singerlake.ops.change.table_change import TableChange
-from singerlake.ops.create.create_table import create
 from singerlake.ops.drop import drop_table
 from singerlake.ops.publish.stage import stage
 from singerlake.ops.vacuum.plan import DROP_HISTORY, VacuumOptions
@@ -31,6 +30,7 @@ from singerlake.overlay import overlay_changes as says
 from singerlake.overlay.alter import AlterOptions, alter
 from singerlake.publish.projection import Projection
 from tests.build import commit_rows
+from tests.frozen import create_on_spark as create
 from tests.frozen import revert_on_spark as revert
 from tests.frozen import vacuum_on_spark
 from tests.histories import here

@@ -16,7 +16,7 @@ from singerlake.format import times
 from singerlake.format.log import Block
 from singerlake.format.version_notes import ErasedVersion, Erasure
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops import freeze as freezing
 from singerlake.ops.erase import plan as erasing
 from singerlake.ops.erase.lines import ErasedLines, by_block
@@ -45,7 +45,7 @@ class Event(NamedTuple):
         return self.block, self.place
 
 
-def events(table: Table, snapshot: Snapshot) -> list[Event]:
+def events(table: Table, snapshot: TableState) -> list[Event]:
     """Every message of every block there is, by where it came first."""
     found: list[Event] = []
     for block in snapshot.blocks:
@@ -71,11 +71,11 @@ def events_of(text: bytes, block: Block) -> Iterator[Event]:
     assert (rows, activations) == (block.rows, len(block.activations))
 
 
-def keys_at(snapshot: Snapshot, number: int) -> list[str]:
+def keys_at(snapshot: TableState, number: int) -> list[str]:
     return snapshot.schemas[snapshot.transactions[number - 1].schema_hash].key_properties
 
 
-def until(all_events: Iterable[Event], snapshot: Snapshot, number: int) -> list[Event]:
+def until(all_events: Iterable[Event], snapshot: TableState, number: int) -> list[Event]:
     last = snapshot.transactions[number - 1].last_block
     return [event for event in all_events if event.block <= last]
 
@@ -109,7 +109,7 @@ def newest(some: Iterable[Event], keys: Sequence[str]) -> set[tuple[int, int]]:
     return set(last.values())
 
 
-def states(table: Table, snapshot: Snapshot) -> dict[int, list[Event]]:
+def states(table: Table, snapshot: TableState) -> dict[int, list[Event]]:
     """Every state that is promised."""
     everything = events(table, snapshot)
     return {
@@ -118,7 +118,7 @@ def states(table: Table, snapshot: Snapshot) -> dict[int, list[Event]]:
     }
 
 
-def promised(snapshot: Snapshot, floor: int) -> list[int]:
+def promised(snapshot: TableState, floor: int) -> list[int]:
     """By the floor, by a version (or one deleted since), or by having the rows of one of these."""
     ends = [t.last_block for t in snapshot.transactions]
     kept = {ends[v.transaction - 1] for v in snapshot.frozen}
@@ -141,7 +141,7 @@ def freeze(table: Table, at: int) -> None:
     freezing.commit_version(table.store, head, wanted, rows=0, fingerprint="0" * 32)
 
 
-def cutoff_at(snapshot: Snapshot, floor: int) -> float:
+def cutoff_at(snapshot: TableState, floor: int) -> float:
     """The time at which a transaction was the last one."""
     instant = times.parse(snapshot.transactions[floor - 1].time)
     assert instant is not None
@@ -149,7 +149,7 @@ def cutoff_at(snapshot: Snapshot, floor: int) -> float:
 
 
 def bounds(
-    table: Table, snapshot: Snapshot, plan: drop_history.DropHistoryPlan
+    table: Table, snapshot: TableState, plan: drop_history.DropHistoryPlan
 ) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
     """Positions that some state needs, and positions that may stay.
 
@@ -173,7 +173,7 @@ def bounds(
 
 
 def drop(
-    table: Table, snapshot: Snapshot, plan: drop_history.DropHistoryPlan
+    table: Table, snapshot: TableState, plan: drop_history.DropHistoryPlan
 ) -> set[tuple[int, int]]:
     """Do what a plan says without Spark, with positions found here; returns those kept."""
     least, most = bounds(table, snapshot, plan)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from singerlake.errors import SingerlakeError
 from singerlake.format import times
 from singerlake.lake import Lake
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.drop import describe
 from singerlake.ops.erase import plan as erase
 from singerlake.ops.vacuum import ages, drop_history
@@ -180,7 +180,7 @@ def test_erasure_that_runs_again_sweeps_nothing_by_a_clock_that_is_behind(
         erase.seconds_since(head(lake))
 
 
-def stub(spelled: list[str]) -> Snapshot:
+def stub(spelled: list[str]) -> TableState:
     log = [SimpleNamespace(number=n, time=text) for n, text in enumerate(spelled, 1)]
     return SimpleNamespace(transactions=log, table=NAME)  # type: ignore[return-value]
 

@@ -20,8 +20,8 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake, Table
 from singerlake.log.checkpoint import from_manifest, to_manifest, write_checkpoint
 from singerlake.log.log import read_snapshot
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import StagedTable
+from singerlake.log.table_state import TableState
 from singerlake.ops.vacuum.combine import commit_combine, plan_combine, write_group
 from singerlake.storage.local.store import LocalStore
 from tests.build import EXTRACTED, commit_rows, record_line, schema_line
@@ -46,7 +46,7 @@ def commit_noise(lake: Lake, sizes: list[int], properties: dict[str, Any], file_
     assert lake.table(NAME).writer().commit(staged) is not None
 
 
-def bytes_of(table: Table, snapshot: Snapshot) -> dict[int, tuple[bytes, Block]]:
+def bytes_of(table: Table, snapshot: TableState) -> dict[int, tuple[bytes, Block]]:
     """Each block's bytes as they lie on the disk, and its description but for the place."""
     return {
         b.number: (
@@ -62,7 +62,7 @@ def sizes_of(table: Table) -> dict[str, int]:
     return {item.key[len(folder) :]: item.size for item in table.store.list(folder)}
 
 
-def combine(table: Table, target: int, *, listed: bool = True) -> Snapshot | None:
+def combine(table: Table, target: int, *, listed: bool = True) -> TableState | None:
     """As the job does it; None where there is nothing to do."""
     snapshot = table.snapshot()
     groups = plan_combine(snapshot, target, sizes_of(table) if listed else None)
@@ -118,7 +118,7 @@ def test_any_files_become_few_and_no_byte_changes(history: list[Any]) -> None:
         assert bytes_of(table, earlier) == before
 
 
-def check_files(table: Table, head: Snapshot) -> None:
+def check_files(table: Table, head: TableState) -> None:
     files: dict[str, list[Block]] = defaultdict(list)
     for block in head.blocks:
         files[block.file].append(block)
@@ -153,7 +153,7 @@ def test_a_second_plan_is_empty_whatever_the_sizes(lengths: list[int], data: Any
     target = 10
     blocks = [Block(n, f"h/f{n}", 0, size, 1, 1) for n, size in enumerate(lengths, start=1)]
     sizes = {b.file: b.length + d for b, d in zip(blocks, [*dead, *[0] * 9], strict=False)}
-    snapshot = Snapshot(NAME, blocks=blocks)
+    snapshot = TableState(NAME, blocks=blocks)
     new, new_sizes = [], dict(sizes)
     moved: dict[int, str] = {}
     for number, group in enumerate(plan_combine(snapshot, target, sizes)):
@@ -167,7 +167,7 @@ def test_a_second_plan_is_empty_whatever_the_sizes(lengths: list[int], data: Any
         new.append(Block(block.number, file, 0, block.length, 1, 1))
         if block.number not in moved:
             assert sizes[block.file] <= 2 * block.length, "mostly dead, and left"
-    again = plan_combine(Snapshot(NAME, blocks=new), target, new_sizes)
+    again = plan_combine(TableState(NAME, blocks=new), target, new_sizes)
     assert again == []
 
 

@@ -17,8 +17,8 @@ from singerlake.lake import Lake, Table
 from singerlake.log.checkpoint import write_checkpoint
 from singerlake.log.commit import Draft, commit, draft_entry
 from singerlake.log.lease import ReaderLease, leases
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import StagedTable
+from singerlake.log.table_state import TableState
 from singerlake.ops.vacuum import garbage
 from singerlake.ops.vacuum import plan as vacuum
 from singerlake.ops.vacuum.combine import commit_combine, write_group
@@ -36,11 +36,11 @@ NOTHING = VacuumOptions(
 AT_ONCE = float("inf")
 
 
-def write(lake: Lake, *ids: int) -> Snapshot:
+def write(lake: Lake, *ids: int) -> TableState:
     return commit_rows(lake, str(NAME), PROPERTIES, [], [{"id": n} for n in ids])
 
 
-def combine(table: Table) -> Snapshot:
+def combine(table: Table) -> TableState:
     """Drops the references to all files but one new one."""
     plan = plan_vacuum(table.store, table.snapshot(), NOTHING)
     written = [(g, write_group(table.store, table.name, g)) for g in plan.combine]
@@ -293,7 +293,7 @@ def test_rows_that_come_again_while_their_old_file_goes_stay(
 def adding(staged: StagedTable) -> Draft:
     """A commit of what was published, past all that a writer looks at before."""
 
-    def draft(present: Snapshot) -> Entry:
+    def draft(present: TableState) -> Entry:
         blocks = staged.numbered(present.last_block)
         return draft_entry(NAME, Operation.SYNC, schema_hash=HASH, blocks=blocks)
 

@@ -22,7 +22,7 @@ from singerlake.lake import Lake, Table
 from singerlake.log import files, scan
 from singerlake.log.checkpoint import from_manifest, to_manifest, write_checkpoint
 from singerlake.log.folding import fold
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops import freeze as freezing
 from singerlake.ops import rebuild
 from singerlake.ops.delete_version import delete_version
@@ -187,7 +187,7 @@ class Story:
     def of_block(self, block: Block) -> list[Event]:
         return [e for e in events_of(self.table.read_block(block), block) if e.kind]
 
-    def check_given_up(self, before: Snapshot, after: Snapshot) -> None:
+    def check_given_up(self, before: TableState, after: TableState) -> None:
         for number in range(1, before.number + 1):
             if number in promised(after, after.floor):
                 assert after.at(number).number == number
@@ -207,16 +207,16 @@ class Story:
         self.check_lost(snapshot)
         self.check_bookmarks(snapshot)
 
-    def check_derived(self, snapshot: Snapshot) -> None:
+    def check_derived(self, snapshot: TableState) -> None:
         again = from_manifest(NAME, to_manifest(snapshot))
-        for other in (again, fold(Snapshot(NAME), self.table.entries())):
+        for other in (again, fold(TableState(NAME), self.table.entries())):
             for name in ("blocks", "floor", "frozen", "deleted_versions"):
                 assert getattr(other, name) == getattr(snapshot, name)
             assert other.erased_at == snapshot.erased_at
             assert other.dropped == snapshot.dropped
             assert other.transactions == snapshot.transactions
 
-    def check_lost(self, snapshot: Snapshot) -> None:
+    def check_lost(self, snapshot: TableState) -> None:
         """The log made again from the manifest, and from the files with the old ones there."""
         there = [*self.table.entries()]
         for lost in [{n} for n in range(snapshot.number)] + [
@@ -225,7 +225,7 @@ class Story:
             left = [entry for n, entry in enumerate(there) if n not in lost and entry.moved]
             again = rebuild.entries_of(snapshot, left)
             mixed = [again[n] if n in lost else there[n] for n in range(snapshot.number)]
-            found = fold(Snapshot(NAME), mixed)
+            found = fold(TableState(NAME), mixed)
             assert (found.blocks, found.floor) == (snapshot.blocks, snapshot.floor), lost
             assert (found.frozen, found.erased_at) == (snapshot.frozen, snapshot.erased_at)
             assert found.deleted_versions == snapshot.deleted_versions
@@ -235,7 +235,7 @@ class Story:
         present = files.list_files(self.lake.store, NAME).free
         entry = scan.adopting_entry(self.lake.store, NAME, present)
         assert entry is not None
-        alone = fold(Snapshot(NAME, from_log=False), [entry])
+        alone = fold(TableState(NAME, from_log=False), [entry])
         assert [b.number for b in alone.blocks] == sorted({b.number for b in alone.blocks})
         keys = keys_at(snapshot, snapshot.number)
         found = events(self.table, alone)
@@ -257,7 +257,7 @@ class Story:
         hidden = Counter(contents(wanted)) - Counter(contents(rows))
         assert all(key_of(row, keys) in since for row in wanted if contents([row])[0] in hidden)
 
-    def check_bookmarks(self, snapshot: Snapshot) -> None:
+    def check_bookmarks(self, snapshot: TableState) -> None:
         """A tap that goes on from any transaction gets what came since, once."""
         everything = events(self.table, snapshot)
         for start in range(snapshot.number):

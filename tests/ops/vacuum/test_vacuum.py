@@ -24,8 +24,8 @@ from singerlake.format import block as format_block
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
 from singerlake.log.staging import publish_blocks
+from singerlake.log.table_state import TableState
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.revert import RevertOptions, revert
 from singerlake.ops.vacuum import combine, expire
@@ -70,7 +70,7 @@ def run_by(engine: EngineChoice) -> Engine[Any]:
 
 
 def kept_of(
-    engine: EngineChoice, table: Table, snapshot: Snapshot, plan: DropHistoryPlan
+    engine: EngineChoice, table: Table, snapshot: TableState, plan: DropHistoryPlan
 ) -> list[int]:
     """The positions of the rows that stay."""
     runs = run_by(engine)

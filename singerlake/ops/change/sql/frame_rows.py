@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from singerlake.engine.base import Engine
 from singerlake.engine.spark.engine import SparkRows
 from singerlake.engine.spark.jvm.failures import plain_errors
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.row_set import GivenRows, RowSet
 from singerlake.rows.given.arrow.rows import ArrowRows, aliased
 from singerlake.rows.given.rows import LINE
@@ -36,7 +36,7 @@ class FrameRows(GivenRows):
     of_spark = "rows of a Spark frame"
 
     @plain_errors()
-    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
         """Read them; see :meth:`GivenRows.row_set`."""
         del engine  # the frame has its own session
         shape = shape_of(present)

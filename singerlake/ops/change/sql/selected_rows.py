@@ -8,7 +8,7 @@ nothing is cast that could come out as another value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,25 +20,31 @@ from pyspark.sql.pandas.types import from_arrow_type
 from singerlake.engine.base import Engine
 from singerlake.engine.spark.engine import SparkEngine, SparkRows
 from singerlake.engine.spark.jvm.failures import plain_errors
-from singerlake.errors import InvalidQueryError, UsageError
+from singerlake.errors import InvalidQueryError
 from singerlake.format import sql_tokens
+from singerlake.format.assignments import EXACT_DIGITS, INT_DIGITS, LONG_DIGITS
 from singerlake.format.types import Kind, Type
 from singerlake.lake import Lake, Table
-from singerlake.log.snapshot import Snapshot
-from singerlake.nearest import offer
+from singerlake.log.table_state import TableState
+from singerlake.ops.change.literal_rows import set_index
 from singerlake.ops.change.row_set import GivenRows, RowSet
 from singerlake.rows.batches.row_columns import alias
 from singerlake.rows.given.rows import TYPES, special_names
-from singerlake.rows.state.shape import Shape, shape_of
+from singerlake.rows.state.shape import shape_of
 from singerlake.sql import plan
 from singerlake.sql.queries.query import query
 from singerlake.sql.result import QueryResult
 from singerlake.sql.state.frames import spark_type
 
-_WHOLE = {"byte": 3, "tinyint": 3, "short": 5, "smallint": 5, "integer": 10, "long": 19}
+_WHOLE = {
+    "byte": 3,
+    "tinyint": 3,
+    "short": 5,
+    "smallint": 5,
+    "integer": INT_DIGITS,
+    "long": LONG_DIGITS,
+}
 """The most digits of whole numbers, by their type."""
-_EXACT = 15
-"""Digits of a decimal that a double gives back as they were."""
 
 
 @dataclass
@@ -60,7 +66,7 @@ class Selection(GivenRows):
     _results: list[QueryResult] = field(default_factory=list)
 
     @plain_errors()
-    def row_set(self, engine: Engine[Any], present: Snapshot, source: str) -> RowSet:
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
         """Select the rows of a table as it is; see :meth:`GivenRows.row_set`.
 
         Raises:
@@ -72,7 +78,9 @@ class Selection(GivenRows):
             raise TypeError("SQL is Spark's")
         spark, shape = engine.spark, shape_of(present)
         self._release()
-        named = [(self._index(shape, name), text) for name, text in self.values.items()]
+        named = [
+            (set_index(shape, self.table.name, name), text) for name, text in self.values.items()
+        ]
         named.sort()
         special = special_names(shape.names)
         selected = [sql_tokens.quote(special.row_id), sql_tokens.quote(special.row_version)]
@@ -82,7 +90,8 @@ class Selection(GivenRows):
         sql = f"select {', '.join(selected)} from {_at(present)}"  # noqa: S608  # read, not run
         if self.where is not None:
             plan.check_expression(spark, self.where)
-            sql += f" where ({self.where}\n)"
+            # In one pair, Spark takes the name of a column for that of an alias: where (paid).
+            sql += f" where (({self.where}\n))"
         result = query(spark, self.lake, sql, provenance=True)
         self._results.append(result)
         frame = result.frame.toDF(
@@ -106,18 +115,6 @@ class Selection(GivenRows):
         )
         return RowSet(SparkRows(rows), tuple(index for index, _ in named), (source,))
 
-    def _index(self, shape: Shape, name: str) -> int:
-        if name not in shape.names:
-            offered = offer(name, shape.names, "it has none")
-            raise UsageError(f"{self.table.name} has no column {name!r}: {offered}")
-        index = shape.names.index(name)
-        if index in shape.keys:
-            raise UsageError(
-                f"{name!r} is of the key of {self.table.name}, which says which row is meant: "
-                "delete the one row and insert the other"
-            )
-        return index
-
     def __enter__(self) -> Selection:
         return self
 
@@ -130,7 +127,7 @@ class Selection(GivenRows):
         self._results.clear()
 
 
-def _at(present: Snapshot) -> str:
+def _at(present: TableState) -> str:
     name = ".".join(map(sql_tokens.quote, (present.table.tap, present.table.stream)))
     return f"{name} version as of '@{present.number}'"
 
@@ -174,7 +171,7 @@ def _holds(type_: Type, given: T.DataType) -> bool:
         return not isinstance(given, T.DecimalType)
     if type_.kind is Kind.DECIMAL:
         return scale <= type_.scale and digits - scale <= 38 - type_.scale
-    return type_.kind is Kind.NUMBER and digits <= _EXACT
+    return type_.kind is Kind.NUMBER and digits <= EXACT_DIGITS
 
 
 def _advice(type_: Type) -> str:
@@ -186,38 +183,3 @@ def _advice(type_: Type) -> str:
         Kind.BOOLEAN: "write true or false",
     }.get(type_.kind, "say how it is to become one")
     return f"{literal}, or use cast(… as {spark_type(type_).simpleString()})"
-
-
-def assignments(texts: Sequence[str]) -> dict[str, str]:
-    """Take ``a = 1, b = upper(b)`` apart: new values by column, as SQL.
-
-    Raises:
-        UsageError: One is no assignment, or a column is named twice.
-    """
-    found: dict[str, str] = {}
-    for text in texts:
-        for name, value in _assigned(text):
-            if name in found:
-                raise UsageError(f"{name!r} is set twice")
-            found[name] = value
-    return found
-
-
-def _assigned(text: str) -> Iterator[tuple[str, str]]:
-    depth, begin = 0, 0
-    pieces: list[list[sql_tokens.Token]] = [[]]
-    starts = [begin]
-    for token in sql_tokens.tokens(text):
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0) * (token.kind == "sign")
-        if token.text == "," and not depth:
-            pieces.append([])
-            starts.append(token.end)
-        else:
-            pieces[-1].append(token)
-    for piece in pieces:
-        if len(piece) < 3 or piece[0].name is None or piece[1].text != "=":  # noqa: PLR2004
-            raise UsageError(
-                f"{text!r} sets nothing: write COLUMN = VALUE, with a name of other characters "
-                "than letters, digits and underscores in backticks"
-            )
-        yield piece[0].name, text[piece[1].end : piece[-1].end].strip()

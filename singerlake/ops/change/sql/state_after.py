@@ -15,18 +15,20 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from singerlake.errors import InvalidQueryError, UsageError, ViolationsError
+from singerlake.errors import InvalidQueryError, UsageError
 from singerlake.format.json_schema import resolved
 from singerlake.format.overlay import Constraint
 from singerlake.format.types import Type
 from singerlake.format.values import converter
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 from singerlake.ops.change.delta import Delta
 from singerlake.ops.change.plan import ChangePlan
+from singerlake.ops.change.present_rows import broken_error, misfits_error
 from singerlake.overlay.constraint_checks import beyond_schemas
 from singerlake.rows.batches.packing import Unpacked
 from singerlake.rows.batches.problems import MOST, Problems, RowProblem, merged
 from singerlake.rows.batches.row_columns import BLOCK, MISFITS, ORDINAL, alias
+from singerlake.rows.batches.violations import Violation
 from singerlake.rows.changes.merge_terms import (
     CHANGED,
     DELETED,
@@ -42,7 +44,6 @@ from singerlake.safe_text import visible
 from singerlake.sql import conditions, violations
 from singerlake.sql.state import content
 from singerlake.sql.state.frames import row_id, spark_type
-from singerlake.sql.violations import Violation
 
 
 def check_outcome(
@@ -93,11 +94,7 @@ def check_outcome(
     if none := next((one for one in broken if one.why and one.name in anew), None):
         raise InvalidQueryError(none.untold)
     if broken:
-        error = ViolationsError.of_lines(
-            f"rows of {state.table} would not keep what is asked of them; nothing was changed:",
-            *(line for one in broken for line in one.lines()),
-            "give these rows other values, or drop the constraint first",
-        )
+        error = broken_error(state.table, broken)
         error.problems = merged(
             _named(one, {**constraints, **digits}[one.name], after, found, shape) for one in broken
         )
@@ -105,7 +102,7 @@ def check_outcome(
 
 
 def check_defaults(
-    spark: SparkSession, state: Snapshot, shape: Shape, asked: Mapping[str, Constraint]
+    spark: SparkSession, state: TableState, shape: Shape, asked: Mapping[str, Constraint]
 ) -> None:
     """Refuse defaults that break a condition: no row could do without the columns that it names.
 
@@ -137,15 +134,11 @@ def check_defaults(
             )
 
 
-def _check_values(after: DataFrame, state: Snapshot, shape: Shape, retyped: set[str]) -> None:
+def _check_values(after: DataFrame, state: TableState, shape: Shape, retyped: set[str]) -> None:
     """Refuse a type that values of the column do not fit which fit before."""
     found = content.frame_misfits(after, shape) if retyped else []
     if bad := [one for one in found if one.column in retyped]:
-        raise ViolationsError.of_lines(
-            f"{state.table} would have values that do not fit their new type; nothing was changed:",
-            *(line for one in bad for line in one.lines()),
-            "give these rows other values in the same change, or the column a type that all fit",
-        )
+        raise misfits_error(state.table, bad)
 
 
 def _named(
@@ -177,7 +170,7 @@ def _named(
     return problems
 
 
-def rows_after(found: Delta, present: DataFrame, state: Snapshot, shape: Shape) -> DataFrame:
+def rows_after(found: Delta, present: DataFrame, state: TableState, shape: Shape) -> DataFrame:
     """Return the rows as they will be; those that are new have no position yet.
 
     ``SOURCE`` and ``LINE`` are where a row comes from that changes.
@@ -255,7 +248,7 @@ def _new_cell(index: int, named: set[int], shape: Shape, default: Column) -> Col
     return F.when(is_set, F.col(name)).otherwise(default).alias(name)
 
 
-def _defaults(state: Snapshot, shape: Shape) -> list[Column]:
+def _defaults(state: TableState, shape: Shape) -> list[Column]:
     """What new rows have in columns that they do not name."""
     schema = state.schema.schema
     properties = resolved(schema, schema).get("properties", {})

@@ -9,15 +9,16 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import extras
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import StoreError, UsageError
-from singerlake.format import content
+from singerlake.format import content, times
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
-from singerlake.log.snapshot import Snapshot
+from singerlake.log.table_state import TableState
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +39,7 @@ Files = Literal["reference", "binary"]
 _MISFITS = ("fail", "null")
 
 
-class State:
+class Snapshot:
     """A table's rows at one transaction. Get one with :meth:`singerlake.Table.at`.
 
     It never changes. It is a name, and holds nothing: each call that reads rows protects them from
@@ -55,7 +56,7 @@ class State:
     def __init__(
         self,
         table: Table,
-        snapshot: Snapshot,
+        snapshot: TableState,
         version: FrozenVersion | None = None,
         *,
         engine: str | None = None,
@@ -72,7 +73,7 @@ class State:
         self._misfits = misfits
 
     def __repr__(self) -> str:
-        return f"State({self.table.name} at transaction {self.transaction})"
+        return f"Snapshot({self.table.name} at transaction {self.transaction})"
 
     @property
     def transaction(self) -> int:
@@ -277,13 +278,13 @@ class State:
             wanted = str(self.version.number)
         return read_state(self.table, wanted, spark=spark, misfits=self._misfits, files=files)
 
-    def _index(self, snapshot: Snapshot) -> Index | None:
+    def _index(self, snapshot: TableState) -> Index | None:
         from singerlake.snapshot import index
 
         # Files read without a log have no commit id that an index could be held to.
         return index.sound(self.table, snapshot.earliest_equal()) if snapshot.from_log else None
 
-    def _reader(self, snapshot: Snapshot) -> tuple[Read, set[int]]:
+    def _reader(self, snapshot: TableState) -> tuple[Read, set[int]]:
         """What reads columns of the state, and which of them may have misfits."""
         from singerlake.snapshot.state_reader import StateReader
 
@@ -295,7 +296,7 @@ class State:
                 return self._without_index(engine, snapshot)
         return StateReader.of(found).rows, found.misfits
 
-    def _engine_for(self, snapshot: Snapshot) -> Engine[Any]:
+    def _engine_for(self, snapshot: TableState) -> Engine[Any]:
         from singerlake.engine.work import Work
         from singerlake.snapshot.from_blocks import needed_blocks
 
@@ -303,7 +304,7 @@ class State:
         what = f"making the index of {self.table.name} at transaction {self.transaction}"
         return self._choice.engine_for(work, what)
 
-    def _made(self, engine: Engine[Any], snapshot: Snapshot) -> Index | None:
+    def _made(self, engine: Engine[Any], snapshot: TableState) -> Index | None:
         """The index of a state, made now; None where none can be kept."""
         from singerlake.snapshot import building
 
@@ -315,7 +316,7 @@ class State:
             logger.warning("reading without an index, because none can be kept: %s", error)
             return None
 
-    def _without_index(self, engine: Engine[Any], snapshot: Snapshot) -> tuple[Read, set[int]]:
+    def _without_index(self, engine: Engine[Any], snapshot: TableState) -> tuple[Read, set[int]]:
         """What reads the state from its blocks each time; see :meth:`_reader`."""
         from singerlake.engine.local import LocalEngine
         from singerlake.snapshot.from_blocks import local_rows
@@ -327,3 +328,29 @@ class State:
         from singerlake.sql.queries.reading import arrow_rows
 
         return arrow_rows(self.table, snapshot, misfits=self._misfits), set()
+
+
+def named_state(
+    head: TableState,
+    version: int | str | None,
+    transaction: int | None,
+    time: datetime | str | None,
+) -> tuple[FrozenVersion | None, TableState]:
+    """Return the version, if one is named, and the table at what is named.
+
+    Raises:
+        NotFoundError: There is no such version or transaction, or its state was given up.
+        UsageError: Several states are named, or a time is none.
+    """
+    if [version, transaction, time].count(None) < 2:  # noqa: PLR2004
+        raise UsageError("name one state: a version, transaction= or time=")
+    if version is not None:
+        return head.named(str(version))
+    if transaction is not None:
+        return None, head.at(head.summary(transaction).number)
+    if time is None:
+        return None, head
+    if isinstance(time, datetime):
+        zoned = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
+        time = times.iso(zoned.astimezone(timezone.utc))
+    return None, head.at_time(time)

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class TableState:
     """The state of a table's log after one transaction.
 
     It never changes: ``folding`` makes another one of it and later entries.
@@ -224,20 +224,20 @@ class Snapshot:
         """Columns that are text, whatever the schemas say, by the names that people see."""
         return retyped_of(self.overlay)
 
-    def reads_like(self, other: Snapshot) -> bool:
+    def reads_like(self, other: TableState) -> bool:
         """Tell whether a row is read as the same columns here and there."""
         mine, theirs = ((one.schema_hash, one.overlay, one.rules) for one in (self, other))
         return mine == theirs
 
-    def laid_over(self, overlay: Overlay) -> Snapshot:
+    def laid_over(self, overlay: Overlay) -> TableState:
         """Return the same state, its columns read by another overlay."""
         return replace(unread.whole(self), overlays={**self.overlays, self.number: overlay})
 
-    def with_text(self, columns: Iterable[str]) -> Snapshot:
+    def with_text(self, columns: Iterable[str]) -> TableState:
         """Return the same state, some of its columns read as text."""
         return self.laid_over(with_texts(self.overlay, columns))
 
-    def as_read_by(self, later: Snapshot) -> Snapshot:
+    def as_read_by(self, later: TableState) -> TableState:
         """Return the same state, with those columns as text too that a later overlay makes text.
 
         Keys that fit their own type are one key as texts where they are one as values, and the
@@ -304,7 +304,7 @@ class Snapshot:
         protecting = versions.protecting(self, max(self.floor, self.given_up))
         return any(self.summary(v.transaction).last_block == last_block for v in protecting)
 
-    def at(self, number: int) -> Snapshot:
+    def at(self, number: int) -> TableState:
         """Return the table as of an earlier transaction, read by the rules of today.
 
         Raises:
@@ -317,7 +317,7 @@ class Snapshot:
             raise lifetimes.given_up_error(self.table, number, self.floor)
         return self.filed(number)
 
-    def filed(self, number: int) -> Snapshot:
+    def filed(self, number: int) -> TableState:
         """Return the table as of a transaction, for callers that need no rows out of its blocks.
 
         Of a state that was given up the blocks are not all there any more.
@@ -348,11 +348,11 @@ class Snapshot:
             rules=RULES,
         )
 
-    def by_rules(self, rules: int) -> Snapshot:
+    def by_rules(self, rules: int) -> TableState:
         """Return the same state, read by other rules of types."""
         return self if rules == self.rules else replace(unread.whole(self), rules=rules)
 
-    def frozen_as(self, version: FrozenVersion) -> Snapshot:
+    def frozen_as(self, version: FrozenVersion) -> TableState:
         """Return the table as a version means it: as of its transaction, read by its rules.
 
         Raises:
@@ -360,7 +360,7 @@ class Snapshot:
         """
         return self.at(version.transaction).by_rules(version.types)
 
-    def earliest_equal(self) -> Snapshot:
+    def earliest_equal(self) -> TableState:
         """Return the table at the earliest transaction with the same rows, read in the same way.
 
         A freeze, for one, adds an entry to the log and nothing to the state.
@@ -373,7 +373,7 @@ class Snapshot:
             number -= 1
         return self.at(number).by_rules(self.rules)
 
-    def at_time(self, text: str) -> Snapshot:
+    def at_time(self, text: str) -> TableState:
         """Return the table as of the last transaction committed at or before a time.
 
         Raises:
@@ -405,7 +405,7 @@ class Snapshot:
         """
         return versions.find(self, name)
 
-    def named(self, name: str) -> tuple[FrozenVersion | None, Snapshot]:
+    def named(self, name: str) -> tuple[FrozenVersion | None, TableState]:
         """Return the table as of what a person names: a version's number or label, or ``@17``.
 
         Returns:

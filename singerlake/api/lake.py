@@ -1,0 +1,300 @@
+"""A lake as programs hold it: its tables, its versions, and all that can be done to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from singerlake import extras, lake
+from singerlake.api.table import Table
+from singerlake.engine.choice import EngineChoice
+from singerlake.errors import UsageError
+from singerlake.log import lake_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from singerlake.api.snapshot import Snapshot
+    from singerlake.format.lake_log import LakeVersion
+    from singerlake.format.names import TableName
+    from singerlake.ops.copy.copies import LakeCopy
+    from singerlake.ops.publish.outcome import Outcome
+    from singerlake.sql.result import QueryResult
+    from singerlake.storage.options import StoreOptions
+
+
+class LakeSnapshot:
+    """The tables of a lake as one lake version means them, which :meth:`Lake.at` gives."""
+
+    def __init__(self, lake: Lake, version: LakeVersion) -> None:
+        self._lake = lake
+        self.tables = [table.name for table in version.tables]
+        self.version = version
+        """The lake version: its number, label, fingerprint and what it says of its tables."""
+
+    def __repr__(self) -> str:
+        return f"LakeSnapshot({self.version})"
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __iter__(self) -> Iterator[TableName]:
+        return iter(self.tables)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in (table, str(table)) for table in self.tables)
+
+    def __getitem__(self, name: str | TableName) -> Snapshot:
+        """Get the state of one table: ``lake.at("2026-q3")["tap-shop.orders"]``.
+
+        Raises:
+            NotFoundError: The lake version has no such table, or it cannot be read any more.
+        """
+        # By its name here, for its folder may be gone by now.
+        table = self._lake.table(next((t for t in self.tables if str(t) == str(name)), name))
+        return table.at(lake_log.version_of(self.version, table.name))
+
+    def query(self, sql: str, **options: Any) -> QueryResult:
+        """Query the tables as they were: see :meth:`Lake.query`, which has the same options."""
+        return self._lake.query(sql, lake_version=self.version, **options)
+
+
+class Lake(lake.Lake):
+    """A lake in a store."""
+
+    _engine: str | None = None
+
+    def use_engine(self, name: str) -> None:
+        """Set what operations run on if they name no engine; see :func:`singerlake.open`.
+
+        Raises:
+            UsageError: There is no such engine.
+        """
+        self._engine = EngineChoice.of(name).name
+
+    def table(self, name: str | TableName) -> Table:
+        """Get one table; see :meth:`singerlake.lake.Lake.table`."""
+        found = super().table(name)
+        table = found if isinstance(found, Table) else Table(found.store, found.name)
+        table._engine = self._engine
+        return table
+
+    def __getitem__(self, name: str | TableName) -> Table:
+        """Get one table: ``lake["tap-shop.orders"]``."""
+        return self.table(name)
+
+    __iter__ = None
+    """Without it, Python would take the lake for a list of tables by number."""
+
+    def at(self, version: int | str) -> LakeSnapshot:
+        """Get the tables as a lake version means them, by its number or label.
+
+        Raises:
+            NotFoundError: There is no such lake version.
+            DamagedError: The lake's log cannot be read.
+        """
+        return LakeSnapshot(self, self.lake_version(version))
+
+    def freeze(
+        self,
+        label: str | None = None,
+        *,
+        tables: Sequence[str | TableName] | None = None,
+        comment: str | None = None,
+        allow_violations: bool = False,
+        again: bool = False,
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> LakeVersion:
+        """Freeze tables as one lake version, of one moment.
+
+        If a lake version names the same versions already, that is returned, unless ``label`` is
+        another.
+
+        Args:
+            label: A name that can stand for the lake version's number.
+            tables: Which; all by default.
+            comment: Why; kept with it, and with the table versions that are made.
+            allow_violations: Even if rows break a constraint of their table.
+            again: Make a new lake version even if one names the same versions.
+            engine: As for :meth:`Table.freeze`.
+            spark: As for :meth:`Table.freeze`.
+
+        Raises:
+            SingerlakeError: A table could not be frozen; see :meth:`Table.freeze`. There is no
+                lake version then; the next run uses the versions of the others again.
+            UsageError: The label cannot be one or is taken, or the list of tables is empty.
+            ConflictError: Some table moved at every moment.
+        """
+        from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan
+
+        if tables is not None and not tables:
+            raise UsageError("the list of tables is empty: leave it out to freeze all of them")
+        named = [self.table(name).name for name in tables or ()]
+        options = LakeFreezeOptions(label, comment, again, allow_violations, named)
+        choice = EngineChoice.of(engine, default=self._engine, spark=spark)
+        wanted = plan(self, self.tables if tables is None else lambda: named, options)
+        done = freeze_lake(self, wanted, options, choice)
+        if done.version is None:
+            raise next(iter(done.failed.values()))
+        return done.version
+
+    def query(
+        self,
+        sql: str,
+        *,
+        provenance: bool = False,
+        misfits: str = "fail",
+        lake_version: LakeVersion | None = None,
+        spark: SparkSession | None = None,
+    ) -> QueryResult:
+        """Query the lake in SQL, on Spark.
+
+        Tables are written ``tap.stream`` or ``tap.stream.2``, a dash as an underscore or the part
+        in backticks.
+
+        ::
+
+            with lake.query("select status, count(*) from tap_shop.orders group by all") as result:
+                table = result.to_arrow()
+
+        Args:
+            sql: One SELECT.
+            provenance: Give every table three more columns: ``_row_id``, ``_row_version``, the
+                number of the row's block, and ``_transaction``, which brought the block.
+            misfits: What becomes of values that do not fit: ``fail``, ``null`` or ``text``.
+            lake_version: Read tables that are named without a version at that of this one.
+            spark: The session; the running one by default, or a new one.
+
+        Returns:
+            The result, not yet computed. While it is held, no vacuum deletes what it reads.
+
+        Raises:
+            InvalidQueryError: It is no SELECT, does not parse, or names no column of the tables.
+            NotFoundError: It names a table or a version that is not there.
+            DamagedError: A table's data cannot be read.
+            RuntimeMissingError: Spark or Java is not installed.
+        """
+        extras.require("pyspark", "a query")
+        from singerlake.engine.spark.jvm.session import given
+        from singerlake.sql.queries.query import query
+
+        return query(
+            given(spark),
+            self,
+            sql,
+            provenance=provenance,
+            misfits=misfits,
+            lake_version=lake_version,
+        )
+
+    def publish(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        full_refresh: bool = False,
+        dry_run: bool = False,
+        at: int | str | None = None,
+        lake_version: int | str | LakeVersion | None = None,
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> list[Outcome]:
+        """Bring projections up to date: staging tables, and what is published for other tools.
+
+        Args:
+            names: Which, and before them those that make what they read; all by default.
+            file: Where they are declared; ``projections.yml`` by default.
+            full_refresh: Compute and write everything anew.
+            dry_run: Only find out what would be done.
+            at: Publish this frozen version, by number or label, beside the rows of now.
+            lake_version: The same of the versions that this lake version, by number or label,
+                names of their tables.
+            engine: As for :meth:`Table.publish`; SQL that computes and staging tables are Spark's.
+            spark: The session to use; it means Spark.
+
+        Returns:
+            What became of each, in the order in which they ran.
+
+        Raises:
+            UsageError: What is declared cannot be, or both ``at`` and ``lake_version`` are given.
+            NotFoundError: None are declared, or a table that is read is not there, or there is
+                no such lake version.
+            SingerlakeError: One failed. The others were published all the same, but those that
+                read it.
+        """
+        from singerlake.ops.publish.outcome import PublishOptions
+        from singerlake.ops.publish.publish import published
+        from singerlake.publish.declaration import declared
+        from singerlake.publish.graph import graph
+
+        if at is not None and lake_version is not None:
+            raise UsageError("at and lake_version are two ways to ask: take one")
+        if isinstance(lake_version, (int, str)):
+            lake_version = self.lake_version(lake_version)
+        arranged = graph(self, declared(None if file is None else Path(file)))
+        wanted = arranged.projections if names is None else arranged.with_makers(names)
+        version = None if at is None else str(at)
+        options = PublishOptions(full_refresh, dry_run, version, lake_version)
+        choice = EngineChoice.of(engine, default=self._engine, spark=spark)
+        return published(self, wanted, options, choice)
+
+    def copy(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        tables: Sequence[str | TableName] | None = None,
+        lake_version: int | str | LakeVersion | None = None,
+        sync: bool = False,
+        verify: bool = False,
+        dry_run: bool = False,
+        options: StoreOptions | None = None,
+        transfers: int = 8,
+        wait: timedelta = timedelta(minutes=2),
+    ) -> LakeCopy:
+        """Copy the lake, or some of it, to a place that is empty or a copy of it; without Spark.
+
+        A later call copies what is new, and goes on where an earlier one was killed.
+
+        Args:
+            to: A folder, ``s3://bucket/prefix``, ``gs://bucket/prefix`` or
+                ``az://container/prefix``.
+            tables: Which tables, or versions of them: ``["tap.orders", "tap.items.2"]``; all by
+                default.
+            lake_version: A lake version, by number or label: its tables at the versions that it
+                names.
+            sync: Also delete there what a vacuum has deleted here since.
+            verify: Also read all that is there again.
+            dry_run: Only find out what would be done.
+            options: How the place is reached; by default as the environment says.
+            transfers: How many files to copy at the same time.
+            wait: How long to wait, with ``sync``, for readers of the copy.
+
+        Raises:
+            UsageError: The place is no lake and not empty, lies in this one, or what is asked for
+                does not go together, or is out of range.
+            NotFoundError: A table, version or lake version is not there.
+            ConflictError: A table there is no copy of this one any more.
+            SingerlakeError: Something could not be copied. All else was all the same.
+        """
+        from singerlake.ops.copy import copies
+        from singerlake.ops.copy.outcome import CopyOptions
+
+        how = CopyOptions(
+            sync=sync,
+            verify=verify,
+            dry_run=dry_run,
+            transfers=transfers,
+            lease_wait_seconds=wait.total_seconds(),
+        )
+        return copies.copy(
+            self,
+            os.fspath(to),
+            tables=tables,
+            lake_version=lake_version,
+            how=how,
+            options=options,
+        )

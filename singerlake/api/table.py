@@ -1,0 +1,566 @@
+"""One stream of one tap, as programs hold it: its states, and all that can be done to it.
+
+Each operation is in a module of ``singerlake.ops`` that is imported when it is asked for: it may
+need pyarrow, or pyspark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from singerlake import lake
+from singerlake.api.snapshot import Misfits, Snapshot, named_state
+from singerlake.engine.choice import EngineChoice
+from singerlake.errors import UsageError
+from singerlake.format.log import FrozenVersion
+from singerlake.format.metadata import TransactionSummary
+
+if TYPE_CHECKING:
+    from io import BufferedReader
+
+    from pyspark.sql import SparkSession
+
+    from singerlake.ops.change.table_change import TableChange
+    from singerlake.ops.delete_version import DeletedVersion
+    from singerlake.ops.diff.diff import Diff
+    from singerlake.ops.erase.tables import Erased
+    from singerlake.ops.publish.outcome import Outcome
+    from singerlake.ops.rows_back.revert import Reverted
+    from singerlake.ops.undo import Undone
+    from singerlake.ops.vacuum.plan import Vacuumed
+    from singerlake.ops.verify.problems import Report
+    from singerlake.storage.options import StoreOptions
+
+
+class Table(lake.Table):
+    """One stream of one tap."""
+
+    _engine: str | None = None
+    """What operations run on if they name no engine: that of the lake that it was got from."""
+
+    def _choice(self, engine: str | None, spark: SparkSession | None) -> EngineChoice:
+        """Return what an operation may run on; see :class:`EngineChoice`."""
+        return EngineChoice.of(engine, default=self._engine, spark=spark)
+
+    def history(self) -> list[TransactionSummary]:
+        """List the table's transactions, oldest first.
+
+        Raises:
+            NotFoundError: There is no such table.
+            DamagedError: The log has a gap or cannot be read.
+        """
+        return list(self.snapshot().own_transactions)
+
+    def at(
+        self,
+        version: int | str | None = None,
+        *,
+        transaction: int | None = None,
+        time: datetime | str | None = None,
+        engine: str | None = None,
+        misfits: Misfits = "fail",
+    ) -> Snapshot:
+        """Get the table's state at a version, a transaction or a time; by default, as it is now.
+
+        Args:
+            version: A frozen version's number or label.
+            transaction: A transaction's number.
+            time: The state is that of the last transaction by then. A text such as
+                ``2026-11-20T12:00Z``, or a datetime; without a zone, it is in UTC.
+            engine: What makes the index of the state if it has none: ``local``, ``spark``, or
+                ``auto`` for this process if the state is small. By default the lake's.
+            misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
+                error to read one, and ``null`` reads it as null.
+
+        Raises:
+            NotFoundError: There is no such table, version or transaction, or its state was
+                given up.
+            UsageError: Several states are named, or a time is none.
+        """
+        head = self.snapshot()
+        frozen, snapshot = named_state(head, version, transaction, time)
+        return Snapshot(self, snapshot, frozen, engine=engine or self._engine, misfits=misfits)
+
+    def open_file(self, file: Any) -> BufferedReader:
+        """Open a file that a row names, for reading; it may be sought in.
+
+        ::
+
+            for row in products.at("monday").to_arrow().to_pylist():
+                with products.open_file(row["photo"]) as photo:
+                    thumbnail(photo)
+
+        Args:
+            file: What the row says of it: a dict, its JSON text, or the file's path alone.
+
+        Returns:
+            A stream of bytes. Read from beginning to end, they are checked against their hash.
+
+        Raises:
+            UsageError: It names no file of a lake.
+            DamagedError: The file is gone. While it is read: it is damaged.
+            StoreError: The store refused.
+        """
+        from singerlake.files import stored
+
+        if (found := stored.of_value(file)) is None:
+            raise UsageError("this names no file of the lake: give what a row has, with its path")
+        return stored.opened(self.store, self.name, found)
+
+    def diff(
+        self,
+        before: int | str,
+        after: int | str | None = None,
+        *,
+        misfits: Literal["fail", "null", "text"] = "fail",
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> Diff[Any]:
+        """Find what differs between two states of the table.
+
+        Both are read with the columns, the types and the key of the second. A row that nobody
+        wrote in between is unchanged, even if the schema changed. Without a key, rows are told
+        apart by where they lie and by their records: none is ever changed, only removed and added.
+
+        ::
+
+            with lake["tap-shop.orders"].diff("monday") as found:
+                print(found.counts())
+                changes = found.flat_rows().to_arrow()
+
+        Args:
+            before: A version's number or label, or ``"@17"`` for the state at transaction 17.
+            after: The same; the head by default.
+            misfits: What becomes of values that do not fit their columns, in rows that differ:
+                with ``fail`` it is an error to read one, ``null`` reads it as null, and ``text``
+                makes text of its column.
+            engine: As for :meth:`freeze`.
+            spark: As for :meth:`freeze`.
+
+        Returns:
+            How the schemas differ (``compared.schema``), ``counts()``, and rows. While it is held,
+            no vacuum deletes what it reads.
+
+        Raises:
+            NotFoundError: There is no such version or transaction, or its state was given up.
+            UsageError: The table has lost its log, or the first state lacks a column of the
+                second's key.
+            DamagedError: A block that is needed cannot be read, or a key does not fit.
+            RuntimeMissingError: Spark is needed, and it or Java is not installed.
+        """
+        from singerlake.ops.diff.table import DiffOptions, diff
+
+        second = None if after is None else str(after)
+        return diff(self, DiffOptions(str(before), second, misfits), self._choice(engine, spark))
+
+    def freeze(
+        self,
+        label: str | None = None,
+        *,
+        comment: str | None = None,
+        transaction: int | None = None,
+        allow_violations: bool = False,
+        again: bool = False,
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> FrozenVersion:
+        """Freeze a state as the next version.
+
+        If the state has a version already, that is returned, unless ``label`` is another.
+
+        Args:
+            label: A name that can stand for the version's number.
+            comment: Why; kept with the version if it is a new one.
+            transaction: Whose state; the last by default.
+            allow_violations: Even if rows break a constraint; the version says so.
+            again: Make a new version even if the state has one.
+            engine: What reads the rows: ``local``, ``spark``, or ``auto`` for this process if the
+                state is small and has no constraints. By default the lake's.
+            spark: The session to use; it means Spark.
+
+        Raises:
+            NotFoundError: There is no such table or transaction.
+            UsageError: The label cannot be one or is taken.
+            ConflictError: The label was taken meanwhile, or a vacuum came in between.
+            DamagedError: A row cannot be read under the table's schema, or breaks its rules.
+            RuntimeMissingError: Spark or Java is not installed.
+        """
+        from singerlake.ops.freeze import FreezeOptions, freeze
+
+        options = FreezeOptions(
+            at=transaction,
+            label=label,
+            comment=comment,
+            again=again,
+            allow_violations=allow_violations,
+        )
+        return freeze(self, options, self._choice(engine, spark)).version
+
+    def delete_version(self, version: int | str, *, reason: str) -> DeletedVersion:
+        """Delete a frozen version: its number is never used again, its label may be.
+
+        Args:
+            version: Its number or label.
+            reason: Why; whoever asks for it is told.
+
+        Raises:
+            NotFoundError: There is no such version, or it was deleted before.
+            UsageError: The reason is empty or too long.
+            ConflictError: Somebody deleted it meanwhile.
+        """
+        from singerlake.ops.delete_version import delete_version
+
+        return delete_version(self.store, self.snapshot(), str(version), reason)
+
+    def verify(
+        self,
+        version: int | str | None = None,
+        *,
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> Report:
+        """Hold every block, and the fingerprints of every version, against the log.
+
+        Args:
+            version: Compute the fingerprints of this version only, by number or label.
+            engine: As for :meth:`freeze`.
+            spark: As for :meth:`freeze`.
+
+        Returns:
+            What was looked at, and what is not as it should be: ``problems`` is empty where all is.
+
+        Raises:
+            NotFoundError: There is no such version.
+            RuntimeMissingError: Spark or Java is not installed.
+        """
+        from singerlake.ops.verify.verify import verify
+
+        return verify(self, version, self._choice(engine, spark))
+
+    def change(
+        self,
+        *,
+        comment: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        etag: int | None = None,
+        overwrite: bool = False,
+        new_version: bool = False,
+        label: str | None = None,
+        dry_run: bool = False,
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> TableChange:
+        """Begin a change, to be used as a context; at its end all of it is one transaction.
+
+        ::
+
+            with lake.table("tap-shop.orders").change(comment="paid by card") as change:
+                change.upsert([{"id": 17, "status": "paid"}])
+                change.delete([18, 19])
+            print(change.result)
+
+        Where the block ends with an error, nothing is changed.
+
+        Args:
+            comment: Why; kept with the transaction.
+            metadata: What else to keep with it.
+            etag: The transaction that the table must still be at.
+            overwrite: Change rows whatever version of them was read.
+            new_version: Freeze what the change leaves, in the same transaction.
+            label: That version's label.
+            dry_run: Only work out what would be done.
+            engine: What reads and writes rows: ``local``, ``spark``, or ``auto`` for this process
+                if the table and the rows are small. By default the lake's.
+            spark: A session; it means Spark.
+        """
+        from singerlake.ops.change.plan import ChangeOptions
+        from singerlake.ops.change.table_change import TableChange
+
+        options = ChangeOptions(
+            comment=comment,
+            metadata=metadata or {},
+            etag=etag,
+            overwrite=overwrite,
+            new_version=new_version,
+            label=label,
+            dry_run=dry_run,
+        )
+        return TableChange(self, options, self._choice(engine, spark))
+
+    def revert(
+        self,
+        version: int | str | None = None,
+        *,
+        transaction: int | None = None,
+        time: datetime | str | None = None,
+        comment: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        etag: int | None = None,
+        dry_run: bool = False,
+        allow_violations: bool = False,
+        allow_misfits: bool = False,
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> Reverted:
+        """Turn the table back to an earlier state, by one new transaction.
+
+        Args:
+            version: A frozen version's number or label.
+            transaction: A transaction's number.
+            time: As for :meth:`at`.
+            comment: Why; kept with the transaction.
+            metadata: What else to keep with it.
+            etag: Change nothing unless the table is still at this transaction.
+            dry_run: Only work out what would be done.
+            allow_violations: Even if the old rows break a constraint of today; the transaction
+                says so.
+            allow_misfits: Even if old values do not fit the type that their column has now; the
+                transaction says so.
+            engine: As for :meth:`freeze`.
+            spark: As for :meth:`freeze`.
+
+        Raises:
+            NotFoundError: There is no such state.
+            UsageError: No state is named, or several are; or it lacks a column of the key.
+            ViolationsError: The old rows are not what rows have to be by now.
+            ConflictError: Somebody changed the table meanwhile; nothing was changed.
+            DamagedError: The old state cannot be read any more.
+            RuntimeMissingError: Spark is needed, and it or Java is not installed.
+        """
+        if version is None and transaction is None and time is None:
+            raise UsageError("name the state to go back to: a version, transaction= or time=")
+        head = self.snapshot()
+        _, snapshot = named_state(head, version, transaction, time)
+        from singerlake.log.writer import WriteOptions
+        from singerlake.ops.revert import RevertOptions, revert
+        from singerlake.ops.rows_back.revert_plan import kept
+
+        options = RevertOptions(
+            snapshot.number,
+            dry_run=dry_run,
+            writing=WriteOptions(metadata=kept(metadata or {}, comment)),
+            etag=etag,
+            allow_violations=allow_violations,
+            allow_misfits=allow_misfits,
+        )
+        return revert(self, options, self._choice(engine, spark), head=head)
+
+    def undo(
+        self,
+        *transactions: int,
+        on_conflict: Literal["fail", "keep", "undo"] = "fail",
+        comment: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        etag: int | None = None,
+        dry_run: bool = False,
+        allow_violations: bool = False,
+        allow_misfits: bool = False,
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> Undone:
+        """Take back what single transactions did, and leave what came after.
+
+        Args:
+            transactions: Their numbers.
+            on_conflict: What becomes of rows that were touched again since: ``fail`` undoes
+                nothing, ``keep`` leaves them as they are, ``undo`` takes them back, too.
+            comment: As for :meth:`revert`, and so are all that follow.
+            metadata: What else to keep with the transaction.
+            etag: Change nothing unless the table is still at this transaction.
+            dry_run: Only work out what would be done; conflicts are no error then.
+            allow_violations: Even if rows that come back break a constraint of today.
+            allow_misfits: Even if values that come back do not fit the type of their column now.
+            engine: As for :meth:`freeze`.
+            spark: As for :meth:`freeze`.
+
+        Raises:
+            NotFoundError: There is no such transaction, or a state that is needed is gone.
+            UsageError: One of them cannot be undone, or none is named.
+            ViolationsError: Rows that come back are not what rows have to be by now.
+            ConflictError: Rows were touched again, or another process changed the table meanwhile;
+                nothing was changed.
+            RuntimeMissingError: Spark is needed, and it or Java is not installed.
+        """
+        from singerlake.log.writer import WriteOptions
+        from singerlake.ops.rows_back.undo_plan import OnConflict, kept
+        from singerlake.ops.undo import UndoOptions, undo
+
+        options = UndoOptions(
+            transactions,
+            OnConflict(on_conflict),
+            dry_run=dry_run,
+            writing=WriteOptions(metadata=kept(metadata or {}, comment)),
+            etag=etag,
+            allow_violations=allow_violations,
+            allow_misfits=allow_misfits,
+        )
+        return undo(self, options, self._choice(engine, spark))
+
+    def publish(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        format: str = "parquet",  # noqa: A002  # as everybody names it
+        order_by: str = "",
+        key: str = "",
+        partition_by: str = "",
+        where: str | None = None,
+        versions: bool = False,
+        options: StoreOptions | None = None,
+        full_refresh: bool = False,
+        dry_run: bool = False,
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> Outcome:
+        """Publish the table's rows for other tools, or bring what is published up to date.
+
+        What is published so is declared nowhere, and goes by its place: say the same again.
+
+        Args:
+            to: A folder, or ``s3://bucket/prefix``, ``gs://…`` or ``az://…``.
+            format: ``parquet``, ``csv``, ``tsv``, ``jsonl``, ``avro``, ``iceberg`` or ``delta``.
+            order_by: ``ordered_at desc, id``.
+            key: The columns by which a row is known again; the table's key by default.
+            partition_by: ``country, month(ordered_at)``.
+            where: Only these rows, as SQL says it.
+            versions: Publish frozen versions as well.
+            options: How the place is reached; by default AWS's usual chain.
+            full_refresh: Compute and write everything anew.
+            dry_run: Only find out what would be done.
+            engine: What reads the rows: ``local``, ``spark``, or ``auto`` for this process if the
+                table is small and there is no ``where``. By default the lake's.
+            spark: The session to use; it means Spark.
+
+        Raises:
+            UsageError: Something else lies there, or it cannot be published so.
+            InvalidQueryError: A column is not there.
+        """
+        from singerlake.ops.publish.outcome import PublishOptions
+        from singerlake.ops.publish.publish import published
+        from singerlake.publish.ad_hoc import AdHoc
+
+        said = AdHoc(
+            to=os.fspath(to),
+            table=str(self.name),
+            where=where,
+            format=format,
+            order_by=order_by,
+            key=key,
+            partition_by=partition_by,
+            versions=versions,
+            options=options,
+        )
+        how = PublishOptions(full_refresh=full_refresh, dry_run=dry_run)
+        within = lake.Lake(self.store)
+        choice = self._choice(engine, spark)
+        return published(within, [said.projection(within)], how, choice)[0]
+
+    def vacuum(
+        self,
+        *,
+        retain: timedelta = timedelta(days=7),
+        drop_history: bool = False,
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> Vacuumed:
+        """Combine small files and delete what nothing needs.
+
+        Args:
+            retain: What was needed, or created, in this time stays; at least a day.
+            drop_history: Also drop rows that a later one has replaced, if no version and no
+                state within ``retain`` needs them.
+            engine: What copies files, and drops history: ``local``, ``spark``, or ``auto`` for
+                this process up to 256 MiB of files and the size that :meth:`freeze` has for
+                rows. By default the lake's.
+            spark: As for :meth:`freeze`.
+
+        Raises:
+            UsageError: ``retain`` is below a day, or the table has lost its log.
+            ConflictError: Another vacuum is at work on it.
+            DamagedError: A block that is needed cannot be read.
+            RuntimeMissingError: Spark or Java is not installed.
+        """
+        from singerlake.ops.vacuum import plan as vacuum
+        from singerlake.ops.vacuum.vacuum import vacuum as run
+
+        parts = tuple(p for p in vacuum.PARTS if drop_history or p != vacuum.DROP_HISTORY)
+        options = vacuum.VacuumOptions(retain_seconds=retain.total_seconds(), parts=parts)
+        options.check()
+        return run(self, options, self._choice(engine, spark))
+
+    def erase(
+        self,
+        ids: Iterable[object] = (),
+        *,
+        reason: str,
+        where: str | None = None,
+        also: Mapping[str, str | None] | None = None,
+        projections: str | Path | None = None,
+        leave_words: bool = False,
+        tell: timedelta | None = None,
+        block: bool = False,
+        earlier_versions: bool = False,
+        wait: float = 600.0,
+        dry_run: bool = False,
+        engine: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> Erased:
+        """Erase rows for good, with all that they ever were. It cannot be taken back.
+
+        ::
+
+            lake["tap-shop.customers"].erase(
+                ["17"], reason="request 12", also={"tap-shop.orders": "customer_id = 17"}
+            )
+
+        Args:
+            ids: Their ids, as ``_row_id`` shows them.
+            reason: Why: the log keeps it, so do not name the person.
+            where: Instead of ids, a condition in SQL that held for them at any time.
+            also: More tables, each with the condition for its rows; None for the same ids or the
+                same condition.
+            projections: Where projections are declared; ``projections.yml`` by default.
+            leave_words: Even if words in log entries name a row.
+            tell: For how long taps that are behind tell their targets to delete the rows.
+            block: Leave out whatever comes with these keys again.
+            earlier_versions: Delete what the bucket keeps of the tables' objects from before, too.
+            wait: How many seconds to wait for readers that may need what is to be deleted.
+            dry_run: Only find out what would be done.
+            engine: What reads and writes rows: ``local``, ``spark``, or ``auto`` for this process
+                if a table is small, its rows are named by ids, and Spark need not compute what is
+                published of it. By default the lake's.
+            spark: The session to use; it means Spark.
+
+        Returns:
+            What was done to each table, and what was published again. It ``is_done`` if nothing is
+            left to do; where nothing was ``found``, there were no such rows.
+
+        Raises:
+            UsageError: Something is in the way, or is not said; nothing was changed.
+            NotFoundError: There is no such table.
+            ConflictError: A vacuum is at work, or others write such rows meanwhile.
+            DamagedError: A version would not be what it should; nothing was changed.
+            RuntimeMissingError: Spark is needed, and it or Java is not installed.
+        """
+        from singerlake.ops.erase import tables
+        from singerlake.ops.erase.plan import EraseOptions
+        from singerlake.ops.erase.table import EraseRequest
+
+        if isinstance(ids, str):
+            raise UsageError("give a list of ids, even where it is one")
+        said = tuple(dict.fromkeys(map(str, ids)))
+        if bool(said) == (where is not None):
+            raise UsageError("say which rows: by their ids, or by a condition with where")
+        within = lake.Lake(self.store)
+        asked = [EraseRequest(self, said, where), *tables.requests(within, also or {}, said, where)]
+        telling = 0.0 if tell is None else tell.total_seconds()
+        options = EraseOptions(
+            reason, dry_run, telling, block, earlier_versions, lease_wait_seconds=wait
+        )
+        file = None if projections is None else Path(projections)
+        choice = self._choice(engine, spark)
+        return tables.erase(within, asked, options, choice, words=not leave_words, projections=file)

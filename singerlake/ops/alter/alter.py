@@ -1,0 +1,123 @@
+"""Alter: add, rename, retype, drop columns of a table, give it a key, ask something of its rows.
+
+What is said lies over what the tap says; the lines stay as they are. Most of it needs no look at a
+row. A type needs one at all values, and a key at all keys. Rows that were replaced or deleted
+under the old key may come back under a new one; then all rows of the table are written again,
+after ACTIVATE_VERSION messages that remove everything before, in the same transaction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from singerlake.engine.choice import EngineChoice
+from singerlake.engine.work import Work
+from singerlake.errors import UsageError
+from singerlake.lake import Table
+from singerlake.log.table_state import TableState
+from singerlake.overlay import alter as plans
+from singerlake.overlay.alter import (
+    Altered,
+    AlterOptions,
+    AlterPlan,
+    OverlayChange,
+    looks_at_rows,
+)
+
+if TYPE_CHECKING:
+    from singerlake.engine.base import Engine
+
+WHAT = "altering a table"
+
+
+def alter(
+    table: Table,
+    change: OverlayChange,
+    options: AlterOptions | None = None,
+    choice: EngineChoice | None = None,
+    *,
+    head: TableState | None = None,
+) -> Altered:
+    """Alter a table.
+
+    Args:
+        table: The table.
+        change: What is to be said of it.
+        options: How.
+        choice: What may read its rows, and write them.
+        head: The table as a caller has just read it.
+
+    Raises:
+        NotFoundError: The table has no such column.
+        UsageError: It cannot be said, or the table has lost its log.
+        ViolationsError: Rows are not what they would have to be; nothing was changed.
+        ConflictError: Another process changed the table meanwhile; nothing was changed.
+        DamagedError: A row that is needed cannot be read.
+        LockTimeoutError: A writer did not give its lock up in time.
+        RuntimeMissingError: Spark is needed, and it or Java is not installed.
+    """
+    options, choice = options or AlterOptions(), choice or EngineChoice()
+    head = head or table.snapshot()
+    wanted = plans.plan(head, change, options)
+    if options.new_version:
+        return _with_version(table, wanted, change, options, choice)
+    if not looks_at_rows(wanted, allow_misfits=options.allow_misfits):
+        return plans.alter(table.store, head, change, options)
+    # Java starts before a lease is asked for, and not for what is refused.
+    engine = _engine_for(choice, wanted)
+    from singerlake.ops.alter.by_rows import alter_by_rows  # late: most alterations need no row
+
+    with table.lease() as lease:
+        wanted = plans.plan(lease.snapshot, change, options)
+        if not looks_at_rows(wanted, allow_misfits=options.allow_misfits):
+            return plans.alter(table.store, lease.snapshot, change, options)
+        # Another time: the table may have grown since it was looked at.
+        engine = _engine_for(choice, wanted, engine)
+        return alter_by_rows(table, wanted, engine, change, options)
+
+
+def _with_version(
+    table: Table,
+    wanted: AlterPlan,
+    change: OverlayChange,
+    options: AlterOptions,
+    choice: EngineChoice,
+) -> Altered:
+    """What is said and the version are one transaction, as of any change.
+
+    Raises:
+        UsageError: The version would have values that do not fit.
+    """
+    if options.allow_misfits:
+        raise UsageError(
+            "a version has no values that do not fit: --allow-misfits and --new-version do not go "
+            "together"
+        )
+    if options.dry_run and not looks_at_rows(wanted):
+        return Altered(wanted.words)
+    from singerlake.ops.change.change import change as change_rows  # late, as above
+    from singerlake.ops.change.plan import ChangeOptions
+
+    how = ChangeOptions(
+        comment=options.comment,
+        metadata=options.metadata,
+        etag=options.etag,
+        new_version=True,
+        label=options.label,
+        dry_run=options.dry_run,
+        said=change,
+        writing=options.writing,
+    )
+    done = change_rows(table, [], how, choice)
+    rows = done.version.rows if done.whole and done.version is not None else None
+    return Altered(wanted.words, done.transaction, rows, done.version)
+
+
+def _engine_for(
+    choice: EngineChoice, wanted: AlterPlan, started: Engine[Any] | None = None
+) -> Engine[Any]:
+    from singerlake.snapshot.from_blocks import needed_blocks  # late, as above
+
+    work = Work.of(needed_blocks(wanted.head), len(wanted.head.columns))
+    sql = f"what is said of the columns of {wanted.head.table}" if wanted.asks_sql else None
+    return choice.engine_for(work, WHAT, sql=sql, started=started)

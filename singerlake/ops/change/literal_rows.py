@@ -1,0 +1,175 @@
+"""Rows that get values which are written out: those of some keys, or all rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from singerlake.engine.base import Engine
+from singerlake.engine.work import Work
+from singerlake.errors import ConflictError, UsageError
+from singerlake.format.assignments import literal
+from singerlake.format.names import TableName
+from singerlake.lake import Table
+from singerlake.log.table_state import TableState
+from singerlake.nearest import offer
+from singerlake.ops.change.row_set import GivenRows, RowSet, sent, unpacked
+from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, aliases
+from singerlake.rows.batches.steps import Batches
+from singerlake.rows.columns.arrow_types import arrow_type
+from singerlake.rows.given.rows import (
+    LINE,
+    ROW_ID,
+    ROW_VERSION,
+    SOURCE,
+    TYPES,
+    given_batch,
+    given_schema,
+)
+from singerlake.rows.state.shape import Shape, shape_of
+from singerlake.snapshot.from_blocks import planned, through
+
+
+def are_literals(present: TableState, values: Mapping[str, str]) -> bool:
+    """Tell whether all new values are written out, so that no SQL has to be asked.
+
+    Args:
+        present: The table. A column that it does not have makes no difference.
+        values: New values by column, as SQL.
+    """
+    types = dict(present.columns)
+    return all(name not in types or literal(text, types[name]) for name, text in values.items())
+
+
+def set_index(shape: Shape, table: TableName, name: str) -> int:
+    """Return the index of a column that is to get new values.
+
+    Raises:
+        UsageError: There is no such column, or it is of the key.
+    """
+    if name not in shape.names:
+        offered = offer(name, shape.names, "it has none")
+        raise UsageError(f"{table} has no column {name!r}: {offered}")
+    index = shape.names.index(name)
+    if index in shape.keys:
+        raise UsageError(
+            f"{name!r} is of the key of {table}, which says which row is meant: "
+            "delete the one row and insert the other"
+        )
+    return index
+
+
+@dataclass
+class LiteralRows(GivenRows):
+    """Rows that get new values.
+
+    Attributes:
+        table: The table.
+        values: New values by column, as literals of SQL.
+        ids: Which rows, as ``query --provenance`` gives their ids; None for all rows.
+        weight: What it takes to read them.
+    """
+
+    table: Table
+    values: Mapping[str, str]
+    ids: Sequence[str] | None = None
+    weight: Work = field(default_factory=Work)
+
+    @property
+    def work(self) -> Work:
+        """What it takes to read them."""
+        return self.weight
+
+    def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:
+        """Name the rows, and their new values; see :meth:`GivenRows.row_set`.
+
+        Raises:
+            ConflictError: A column has got another type, which does not hold its value as it is.
+        """
+        shape = shape_of(present)
+        cells = {
+            set_index(shape, present.table, name): self._cell(shape, present, name, text)
+            for name, text in self.values.items()
+        }
+        if self.ids is not None:
+            return self._of_ids(engine, shape, cells, self.ids, source)
+        # The rows of a table with a key are named by it, the others by their positions.
+        read = Shape(
+            shape.key_columns or shape.columns[:1],
+            tuple(range(len(shape.keys))),
+            shape.survival,
+            apart=shape.apart,
+        )
+        plan = planned(engine, self.table, present, shape=read)
+        indexes = tuple(sorted((*shape.keys, *cells)))
+        step = _Set(given_schema(shape.columns, indexes), indexes, shape.keys, cells)
+        return RowSet(through(engine, plan, step, step.schema), indexes, (source,))
+
+    def _cell(self, shape: Shape, present: TableState, name: str, text: str) -> pa.Scalar:
+        type_ = shape.columns[shape.names.index(name)][1]
+        if (found := literal(text, type_)) is None:
+            raise ConflictError(
+                f"the column {name!r} of {present.table} has got another type meanwhile: nothing "
+                "was changed; run it again"
+            )
+        return pa.scalar(found.value, arrow_type(type_))
+
+    @staticmethod
+    def _of_ids(
+        engine: Engine[Any],
+        shape: Shape,
+        cells: Mapping[int, pa.Scalar],
+        ids: Sequence[str],
+        source: str,
+    ) -> RowSet:
+        indexes, count = tuple(sorted(cells)), len(ids)
+        known = {
+            SOURCE: pa.repeat(pa.scalar(0, TYPES[SOURCE]), count),
+            LINE: pa.array(range(1, count + 1), TYPES[LINE]),
+            ROW_ID: pa.array(ids, TYPES[ROW_ID]),
+        }
+        values = [pa.repeat(cells[index], count) for index in indexes]
+        batch = given_batch(given_schema(shape.columns, indexes), values, known)
+        rows = sent(engine, pa.Table.from_batches([batch]))
+        return RowSet(rows, indexes, (source,), unpacked)
+
+
+@dataclass
+class _Set:
+    """Gives the rows of a table as rows that set columns, with the versions that they have.
+
+    Attributes:
+        schema: Of what it gives.
+        indexes: Of the columns that are named, rising: the key's, and those that are set.
+        keys: Of the key's; as many columns come in first.
+        cells: The new values, by column.
+    """
+
+    schema: pa.Schema
+    indexes: Sequence[int]
+    keys: Sequence[int]
+    cells: Mapping[int, pa.Scalar]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Take rows with provenance."""
+        for batch in batches:
+            count = len(batch)
+            own = dict(zip(self.keys, map(batch.column, aliases(len(self.keys))), strict=True))
+            known = {
+                SOURCE: pa.repeat(pa.scalar(0, TYPES[SOURCE]), count),
+                LINE: pa.nulls(count, TYPES[LINE]),
+                ROW_VERSION: batch.column(BLOCK),
+            }
+            if not self.keys:
+                place = (batch.column(name).cast(pa.string()) for name in (BLOCK, ORDINAL))
+                known[ROW_ID] = pc.binary_join_element_wise(*place, ":")
+            named = [own.get(i) for i in self.indexes]
+            cells = [
+                pa.repeat(self.cells[index], count) if column is None else column
+                for index, column in zip(self.indexes, named, strict=True)
+            ]
+            yield given_batch(self.schema, cells, known)

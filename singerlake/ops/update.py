@@ -1,0 +1,86 @@
+"""Update: set columns of rows, all of them, those of some keys, or those that SQL selects.
+
+Values that are written out, for all rows or by key, need no SQL: they are a change of rows that
+this process can make. Any other value, and a condition, is Spark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from singerlake.engine.choice import EngineChoice
+from singerlake.engine.work import Work
+from singerlake.errors import UsageError
+from singerlake.lake import Lake, Table
+from singerlake.ops.change import plan as plans
+from singerlake.ops.change.change import ChangeStep, change
+from singerlake.ops.change.job import Changed
+from singerlake.ops.change.literal_rows import LiteralRows, are_literals
+from singerlake.ops.change.plan import ChangeOptions, Mode
+from singerlake.snapshot.from_blocks import needed_blocks
+
+
+@dataclass(frozen=True)
+class UpdateOptions:
+    """What is set, and of which rows.
+
+    Attributes:
+        values: New values by column, as SQL.
+        ids: The rows, as ``query --provenance`` gives their ids; all of them must be there.
+        where: A condition in SQL instead; without either, all rows are meant.
+        change: How the table is changed.
+    """
+
+    values: Mapping[str, str]
+    ids: Sequence[str] = ()
+    where: str | None = None
+    change: ChangeOptions = field(default_factory=ChangeOptions)
+
+
+def update(
+    lake: Lake, table: Table, options: UpdateOptions, choice: EngineChoice | None = None
+) -> Changed:
+    """Set columns of rows of a table.
+
+    Args:
+        lake: The lake, whose other tables SQL may ask.
+        table: The table.
+        options: What is set.
+        choice: What may read the rows, and write them.
+
+    Raises:
+        UsageError: There is no such column, or it is of the key; or SQL is to be asked in this
+            process.
+        InvalidQueryError: A condition or a value is not valid SQL, or not of its column's type.
+        RejectedRowsError: A row is not there, or its new value is not allowed.
+        ConflictError: Others kept changing the rows, or the table has moved on from the etag.
+        ViolationsError: Rows would break a constraint.
+        LockTimeoutError: A writer did not give its lock up in time.
+        RuntimeMissingError: Spark is needed, and it or Java is not installed.
+    """
+    choice = choice or EngineChoice()
+    if options.ids and options.where is not None:
+        raise UsageError(
+            "--key and --where each say which rows: give one of them; a condition on rows of "
+            "certain keys goes into --where as a whole"
+        )
+    head = table.snapshot()
+    plans.plan(head, options.change)
+    if options.where is None and are_literals(head, options.values):
+        every = Work() if options.ids else Work.of(needed_blocks(head), len(head.columns))
+        rows = LiteralRows(table, options.values, options.ids or None, every)
+        source = "--key" if options.ids else str(table.name)
+        return change(table, [ChangeStep(Mode.UPDATE, rows, source)], options.change, choice)
+    if options.ids:
+        raise UsageError(
+            "with --key, --set takes values that are written out and of their column's type, such "
+            "as 17, 1.5, 'text', true, null or date'2026-11-20': say which rows with --where for "
+            "any other SQL"
+        )
+    choice.need_spark("update", "SQL in --set or --where")
+    from singerlake.ops.change.sql.selected_rows import Selection  # late: it imports PySpark
+
+    with Selection(lake, table, options.where, options.values) as selected:
+        step = ChangeStep(Mode.UPDATE, selected, str(table.name))
+        return change(table, [step], options.change, choice)

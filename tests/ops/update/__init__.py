@@ -1,0 +1,1 @@
+"""Update: columns of rows set, in this process and on Spark."""
