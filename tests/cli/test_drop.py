@@ -70,8 +70,8 @@ def test_who_does_not_see_a_dropped_table(shop: Lake) -> None:
     assert TABLE not in listed.stdout
     for command in (
         ["versions", TABLE],
-        ["files-of", TABLE],
-        ["files-of", f"{TABLE}.1"],
+        ["data-files", TABLE],
+        ["data-files", f"{TABLE}.1"],
         ["show", f"{TABLE}.1"],
         ["freeze", TABLE],
         ["revert", TABLE, "--to", "1"],

@@ -53,7 +53,7 @@ def shop(lake: Lake) -> Lake:
         "update tap-shop.orders --set|name = 'b'|--where|id = 1",
         "upload tap-shop.orders {csv} --engine spark",
         "create-table a.b --from-query|select 1 as x",
-        "files-of tap-shop.orders --of index --build",
+        "data-files tap-shop.orders --of index --build",
         "demo {csv}.demo",
     ],
 )
@@ -111,7 +111,7 @@ def test_the_plugins_and_metadata_need_no_extra(shop: Lake, tmp_path: Path) -> N
         ["ls"],
         ["show", "tap-copy.orders"],
         ["history", "tap-copy.orders"],
-        ["files-of", "tap-copy.orders", "--of", "raw"],
+        ["data-files", "tap-copy.orders", "--of", "raw"],
         ["vacuum", "tap-copy.orders", "--dry-run"],
         ["docs", "--to", str(tmp_path / "site")],
         ["create-table", "a.b", "--columns", "id integer", "--key", "id"],

@@ -270,7 +270,7 @@ NOT_HERE = {
     "demo": "prints what other commands do",
     "docs": "writes a site, and says one line about it",
     "files": "its list is a table of names as that of ls; the rest prints bytes or one line",
-    "files-of": "prints paths or SQL for other programs, which nothing may break",
+    "data-files": "prints paths or SQL for other programs, which nothing may break",
     "metrics": "prints text for Prometheus, which nothing may break",
     "shell": "prints what other commands do",
     "publish": "prints a line or two for each projection",

@@ -27,7 +27,7 @@ EXAMPLES = {
     "show": ["tap.s"],
     "history": ["tap.s"],
     "versions": ["tap.s"],
-    "files-of": ["tap.s"],
+    "data-files": ["tap.s"],
     "locks": [],
     "unlock": ["tap.s", "--yes"],
     "metrics": [],
