@@ -21,7 +21,7 @@ def read_table(
     lake: str | Lake | None = None,
     version: int | str | None = None,
     spark: SparkSession | None = None,
-    provenance: bool = False,
+    row_metadata: bool = False,
     misfits: str = "fail",
     files: str = "reference",
     file_bytes: int = 64 << 20,
@@ -40,7 +40,7 @@ def read_table(
         version: A version's number or label, or ``"@17"`` for the state at transaction 17; the
             head by default.
         spark: The session to read with; the running one by default, or a new one.
-        provenance: Give the table three more columns: ``_row_id``; ``_row_version``, the number
+        row_metadata: Give the table three more columns: ``_row_id``; ``_row_version``, the number
             of the row's block; and ``_transaction``, which brought the block.
         misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
             error to read one, ``null`` reads it as null, and ``text`` makes text of its
@@ -71,7 +71,7 @@ def read_table(
         lake=lake,
         version=version,
         spark=spark,
-        provenance=provenance,
+        row_metadata=row_metadata,
         misfits=misfits,
         files=files,
         file_bytes=file_bytes,

@@ -41,9 +41,9 @@ UNTOLD = (
     "this note out)"
 )
 NOTHING = (
-    "nothing was changed: see that the ids are as _row_id shows them (singerlake query "
-    "--provenance), and that it is this table; what a check still finds of such rows is left over, "
-    "and goes with: singerlake vacuum TABLE --retain 0s --no-retention-guard"
+    "nothing was changed: check that the ids are as _row_id shows them (singerlake query "
+    "--row-metadata), and that it is this table; what a check still finds of such rows is left "
+    "over, and goes with: singerlake vacuum TABLE --retain 0s --no-retention-guard"
 )
 _WHERE = re.compile(
     r"\s*(?P<table>.+?)(?:\s+where\s+(?P<condition>.+?))?\s*", re.IGNORECASE | re.DOTALL

@@ -146,7 +146,7 @@ class Lake(lake.Lake):
         self,
         sql: str,
         *,
-        provenance: bool = False,
+        row_metadata: bool = False,
         misfits: str = "fail",
         lake_version: LakeVersion | None = None,
         spark: SparkSession | None = None,
@@ -163,7 +163,7 @@ class Lake(lake.Lake):
 
         Args:
             sql: One SELECT.
-            provenance: Give every table three more columns: ``_row_id``, ``_row_version``, the
+            row_metadata: Give every table three more columns: ``_row_id``, ``_row_version``, the
                 number of the row's block, and ``_transaction``, which brought the block.
             misfits: What becomes of values that do not fit: ``fail``, ``null`` or ``text``.
             lake_version: Read tables that are named without a version at that of this one.
@@ -186,7 +186,7 @@ class Lake(lake.Lake):
             given(spark),
             self,
             sql,
-            provenance=provenance,
+            row_metadata=row_metadata,
             misfits=misfits,
             lake_version=lake_version,
         )

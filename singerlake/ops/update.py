@@ -27,7 +27,7 @@ class UpdateOptions:
 
     Attributes:
         values: New values by column, as SQL.
-        ids: The rows, as ``query --provenance`` gives their ids; all of them must be there.
+        ids: The rows, as ``query --row-metadata`` gives their ids; all of them must be there.
         where: A condition in SQL instead; without either, all rows are meant.
         change: How the table is changed.
     """

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @results.row_options
 @click.option(
-    "--provenance",
+    "--row-metadata",
     is_flag=True,
     help="Add the columns _row_id, _row_version (the number of the row's block, which is not a "
     "transaction) and _transaction to tables.",
@@ -68,7 +68,7 @@ def command(
     safe_cells: bool,
     to: Path | None,
     force: bool,
-    provenance: bool,
+    row_metadata: bool,
     lake_version: str | None,
     etags: tuple[str, ...],
     misfits: str,
@@ -123,7 +123,7 @@ def command(
                     spark,
                     lake,
                     statement,
-                    provenance=provenance,
+                    row_metadata=row_metadata,
                     etags=wanted,
                     misfits=misfits,
                     lake_version=at,

@@ -103,7 +103,7 @@ def test_values_that_json_has_no_word_for(shop: Lake) -> None:
 
 def test_provenance(shop: Lake) -> None:
     sql = "select _row_id, _row_version, _transaction, name from tap_shop.orders order by id"
-    rows = run_json(shop, "query", sql, "--provenance")["rows"]
+    rows = run_json(shop, "query", sql, "--row-metadata")["rows"]
     assert rows == [["1", 1, 1, "n1"], ["2", 2, 2, "new"], ["4", 1, 1, "n4"], ["5", 1, 1, "n5"]]
 
 
@@ -111,9 +111,9 @@ def test_provenance_without_a_key_and_with_two(lake: Lake) -> None:
     properties = {"a": {"type": "integer"}, "b": {"type": "string"}, "_row_id": {}}
     commit_rows(lake, "tap.keyless", properties, [], [{"a": 1}, {"a": 2}])
     commit_rows(lake, "tap.two", properties, ["a", "b"], [{"a": 1, "b": 'x"y'}])
-    ids = run_json(lake, "query", "select __row_id from tap.keyless", "--provenance")["rows"]
+    ids = run_json(lake, "query", "select __row_id from tap.keyless", "--row-metadata")["rows"]
     assert sorted(ids) == [["1:0"], ["1:1"]]
-    ids = run_json(lake, "query", "select __row_id from tap.two", "--provenance")["rows"]
+    ids = run_json(lake, "query", "select __row_id from tap.two", "--row-metadata")["rows"]
     assert ids == [['["1","x\\"y"]']]
 
 
@@ -137,9 +137,9 @@ def test_a_row_version_is_no_transaction(lake: Lake) -> None:
         commit_rows(lake, "tap.s", {"id": {"type": "integer"}}, ["id"], [*rows], 2)
         run(lake, "freeze", "tap.s")  # a transaction without a block
     sql = "select id, _row_version, _transaction from tap.s{} where id % 10 in (0, 3) order by id"
-    found = run_json(lake, "query", sql.format(""), "--provenance")["rows"]
+    found = run_json(lake, "query", sql.format(""), "--row-metadata")["rows"]
     assert found == [[0, 1, 1], [3, 2, 1], [10, 3, 3], [13, 4, 3]]
-    found = run_json(lake, "query", sql.format(".1"), "--provenance")["rows"]
+    found = run_json(lake, "query", sql.format(".1"), "--row-metadata")["rows"]
     assert found == [[0, 1, 1], [3, 2, 1]]
     (row,) = run_json(lake, "rows", "tap.s", "--key", "13")
     assert (row["row_version"], row["transaction"]) == (4, 3)

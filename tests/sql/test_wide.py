@@ -81,7 +81,7 @@ def test_many_columns_are_queried(lakes: Lakes, tmp_path: Path, shape: str) -> N
     assert first == record(shape, MANY, 1, "b")
     assert last in called(lake, "query", ALL)
     if shape == FLAT:
-        assert last in called(lake, "query", ALL, "--provenance", "--format", "csv")
+        assert last in called(lake, "query", ALL, "--row-metadata", "--format", "csv")
     called(lake, "query", ALL, "--to", tmp_path / "rows.parquet")
     assert (tmp_path / "rows.parquet").stat().st_size > MANY
     assert last in called(lake, "rows", TABLE, "--key", "1", "--history")
@@ -160,7 +160,7 @@ PATHS = ("rows.parquet", "published")
     [
         (("query", ALL), 0),
         (("query", ALL, "--format", "csv"), 0),
-        (("query", ALL, "--provenance", "--format", "csv"), 0),
+        (("query", ALL, "--row-metadata", "--format", "csv"), 0),
         (("diff", TABLE, "@1", "@2", "--stat"), 0),
         (("diff", TABLE, "@1", "@2", "--format", "csv"), 0),
         # PySpark itself names each column that it sends to Python.

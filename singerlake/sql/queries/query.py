@@ -44,7 +44,7 @@ def query(
     lake: Lake,
     sql: str,
     *,
-    provenance: bool = False,
+    row_metadata: bool = False,
     etags: Mapping[str, int] | None = None,
     misfits: str = FAIL,
     heads: Mapping[TableName, int] | None = None,
@@ -63,7 +63,7 @@ def query(
             do not see each other.
         lake: The lake.
         sql: One SELECT.
-        provenance: Give every table three more columns: ``_row_id``; ``_row_version``, the
+        row_metadata: Give every table three more columns: ``_row_id``; ``_row_version``, the
             number of the row's block; and ``_transaction``, which brought the block.
         etags: For tables read at their head, by ``tap.stream``: the transaction they must
             still be at. The name ``*`` stands for every table.
@@ -87,7 +87,7 @@ def query(
         spark,
         own,
         lake,
-        provenance=provenance,
+        row_metadata=row_metadata,
         misfits=misfits,
         etags=dict(etags or {}),
         heads=dict(heads or {}),
@@ -146,7 +146,7 @@ class Views:
         spark: The session that makes indexes.
         own: The session that the views are in, and their rows.
         lake: The lake.
-        provenance: Whether the tables have three more columns.
+        row_metadata: Whether the tables have three more columns.
         misfits: What becomes of values that do not fit.
         etags: For tables read at their head: the transaction they must be at.
         heads: For tables read at their head: the transaction whose state is taken for it.
@@ -160,7 +160,7 @@ class Views:
     spark: SparkSession
     own: SparkSession
     lake: Lake
-    provenance: bool = False
+    row_metadata: bool = False
     misfits: str = FAIL
     etags: dict[str, int] = field(default_factory=dict)
     heads: dict[TableName, int] = field(default_factory=dict)
@@ -273,10 +273,10 @@ class Views:
         table = self.lake.table(name)
         with plain_errors():
             requested = requested_rows.rows(
-                self.spark, self.own, table, snapshot, self.misfits, named=not self.provenance
+                self.spark, self.own, table, snapshot, self.misfits, named=not self.row_metadata
             )
         self.replaced[(name, snapshot.number)] = requested.misfits
-        if self.provenance:
+        if self.row_metadata:
             return with_provenance(requested.frame, requested.shape, snapshot)
         return requested.frame
 

@@ -31,7 +31,7 @@ def read_table(
     lake: str | Lake | None = None,
     version: int | str | None = None,
     spark: SparkSession | None = None,
-    provenance: bool = False,
+    row_metadata: bool = False,
     misfits: str = FAIL,
     files: str = REFERENCE,
     file_bytes: int = MOST_BYTES,
@@ -47,7 +47,7 @@ def read_table(
         table,
         wanted,
         spark=spark,
-        provenance=provenance,
+        row_metadata=row_metadata,
         misfits=misfits,
         files=files,
         file_bytes=file_bytes,
@@ -59,7 +59,7 @@ def read_state(
     wanted: str | None,
     *,
     spark: SparkSession | None = None,
-    provenance: bool = False,
+    row_metadata: bool = False,
     misfits: str = FAIL,
     files: str = REFERENCE,
     file_bytes: int = MOST_BYTES,
@@ -75,9 +75,9 @@ def read_state(
     try:
         snapshot = lease.snapshot if wanted is None else lease.snapshot.named(wanted)[1]
         with plain_errors():
-            requested = rows(spark, spark, table, snapshot, misfits, named=not provenance)
+            requested = rows(spark, spark, table, snapshot, misfits, named=not row_metadata)
             frame = requested.frame
-            if provenance:
+            if row_metadata:
                 frame = with_provenance(frame, requested.shape, snapshot)
             if files == BINARY:
                 frame = with_contents(frame, table, snapshot, file_bytes)

@@ -189,7 +189,7 @@ def _counted(spark: SparkSession, table: singerlake.Table, *steps: tuple[str, An
 
 def _ids(spark: SparkSession, table: singerlake.Table) -> dict[int, str]:
     """The rows' ids, by the column a."""
-    frame = read_table("tap.t", lake=table.store.uri, spark=spark, provenance=True)
+    frame = read_table("tap.t", lake=table.store.uri, spark=spark, row_metadata=True)
     return {row["a"]: row["_row_id"] for row in frame.collect()}
 
 
