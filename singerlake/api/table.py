@@ -246,7 +246,7 @@ class Table(lake.Table):
         *,
         comment: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        etag: int | None = None,
+        if_transaction: int | None = None,
         overwrite: bool = False,
         new_version: bool = False,
         label: str | None = None,
@@ -268,7 +268,7 @@ class Table(lake.Table):
         Args:
             comment: Why; kept with the transaction.
             metadata: What else to keep with it.
-            etag: The transaction that the table must still be at.
+            if_transaction: The transaction that the table must still be at.
             overwrite: Change rows whatever version of them was read.
             new_version: Freeze what the change leaves, in the same transaction.
             label: That version's label.
@@ -283,7 +283,7 @@ class Table(lake.Table):
         options = ChangeOptions(
             comment=comment,
             metadata=metadata or {},
-            etag=etag,
+            if_transaction=if_transaction,
             overwrite=overwrite,
             new_version=new_version,
             label=label,
@@ -299,7 +299,7 @@ class Table(lake.Table):
         time: datetime | str | None = None,
         comment: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        etag: int | None = None,
+        if_transaction: int | None = None,
         dry_run: bool = False,
         allow_violations: bool = False,
         allow_misfits: bool = False,
@@ -314,7 +314,7 @@ class Table(lake.Table):
             time: As for :meth:`at`.
             comment: Why; kept with the transaction.
             metadata: What else to keep with it.
-            etag: Change nothing unless the table is still at this transaction.
+            if_transaction: Change nothing unless the table is still at this transaction.
             dry_run: Only work out what would be done.
             allow_violations: Even if the old rows break a constraint of today; the transaction
                 says so.
@@ -343,7 +343,7 @@ class Table(lake.Table):
             snapshot.number,
             dry_run=dry_run,
             writing=WriteOptions(metadata=kept(metadata or {}, comment)),
-            etag=etag,
+            if_transaction=if_transaction,
             allow_violations=allow_violations,
             allow_misfits=allow_misfits,
         )
@@ -355,7 +355,7 @@ class Table(lake.Table):
         on_conflict: Literal["fail", "keep", "undo"] = "fail",
         comment: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        etag: int | None = None,
+        if_transaction: int | None = None,
         dry_run: bool = False,
         allow_violations: bool = False,
         allow_misfits: bool = False,
@@ -370,7 +370,7 @@ class Table(lake.Table):
                 nothing, ``keep`` leaves them as they are, ``undo`` takes them back, too.
             comment: As for :meth:`revert`, and so are all that follow.
             metadata: What else to keep with the transaction.
-            etag: Change nothing unless the table is still at this transaction.
+            if_transaction: Change nothing unless the table is still at this transaction.
             dry_run: Only work out what would be done; conflicts are no error then.
             allow_violations: Even if rows that come back break a constraint of today.
             allow_misfits: Even if values that come back do not fit the type of their column now.
@@ -394,7 +394,7 @@ class Table(lake.Table):
             OnConflict(on_conflict),
             dry_run=dry_run,
             writing=WriteOptions(metadata=kept(metadata or {}, comment)),
-            etag=etag,
+            if_transaction=if_transaction,
             allow_violations=allow_violations,
             allow_misfits=allow_misfits,
         )

@@ -54,7 +54,8 @@ def update(
             process.
         InvalidQueryError: A condition or a value is not valid SQL, or not of its column's type.
         RejectedRowsError: A row is not there, or its new value is not allowed.
-        ConflictError: Others kept changing the rows, or the table has moved on from the etag.
+        ConflictError: Others kept changing the rows, or the table is no longer at
+            ``if_transaction``.
         ViolationsError: Rows would break a constraint.
         LockTimeoutError: A writer did not give its lock up in time.
         RuntimeMissingError: Spark is needed, and it or Java is not installed.

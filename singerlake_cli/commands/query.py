@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     help="Read tables that are named without a version at that of this lake version.",
 )
 @click.option(
-    "--etag",
-    "etags",
+    "--if-transaction",
     multiple=True,
-    metavar="[TABLE=]NUMBER",
-    help="Fail if a table is no longer at this transaction; for tables read without a version.",
+    metavar="[TABLE=]TRANSACTION",
+    help="Fail unless a table is still at this transaction; for tables read without a version. "
+    "May be repeated.",
 )
 @click.option(
     "--misfits",
@@ -70,7 +70,7 @@ def command(
     force: bool,
     row_metadata: bool,
     lake_version: str | None,
-    etags: tuple[str, ...],
+    if_transaction: tuple[str, ...],
     misfits: str,
     master: str | None,
     conf: tuple[str, ...],
@@ -79,8 +79,8 @@ def command(
 
     Write a table as tap.stream, a version of it as tap.stream.2, and its state at a transaction
     as tap.stream.`@17`. Write dashes as underscores, or put the name in backticks. SELECT only.
-    The answer names the transaction of each table that it read; pass it as --etag to the next
-    query, and both see the same state.
+    The answer names the transaction of each table that it read. Pass it to the next query as
+    --if-transaction, and both read the same snapshot.
 
     Several statements, as several arguments, with a ; between them or in a file, are answered one
     after another, up to the first that fails; Spark starts once for all of them. With --output
@@ -107,9 +107,11 @@ def command(
             f"{'--to' if file is not None else f'--format {form}'} takes one statement, and these "
             f"are {len(asked)}: query each by itself, or all with --output json"
         )
-    wanted = _etags(etags)
+    wanted = _transactions(if_transaction)
     if wanted and lake_version is not None:
-        raise UsageError("--etag is for tables at their head: leave it out with --lake-version")
+        raise UsageError(
+            "--if-transaction is for tables at their head: leave it out with --lake-version"
+        )
     at = None if lake_version is None else lake.lake_version(lake_version)
     begin_spark(master, conf)
     from singerlake.sql.queries.query import query
@@ -124,7 +126,7 @@ def command(
                     lake,
                     statement,
                     row_metadata=row_metadata,
-                    etags=wanted,
+                    if_transaction=wanted,
                     misfits=misfits,
                     lake_version=at,
                 )
@@ -213,15 +215,17 @@ def _print_table(
     output.print_table(None, headings, rows, cut, "; ".join(_read(answer)))
 
 
-def _etags(given: tuple[str, ...]) -> dict[str, int]:
-    """Etags by table; one without a table's name is for every table."""
-    etags = {}
+def _transactions(given: tuple[str, ...]) -> dict[str, int]:
+    """Transactions by table; one without a table's name is for every table."""
+    found = {}
     for text in given:
         table, _, number = text.rpartition("=")
         if not number.isdecimal() or len(number) > 18:  # noqa: PLR2004  # no log has so many
-            raise UsageError(f"--etag {text!r} is not a transaction's number, nor TABLE=NUMBER")
-        etags[table or "*"] = int(number)
-    return etags
+            raise UsageError(
+                f"--if-transaction {text!r} is not a transaction's number, nor TABLE=TRANSACTION"
+            )
+        found[table or "*"] = int(number)
+    return found
 
 
 def _replaced(answer: QueryResult, misfits: str) -> list[str]:

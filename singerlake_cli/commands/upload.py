@@ -178,8 +178,10 @@ def _ready(
 
 
 def _check_new(change: ChangeOptions) -> None:
-    if change.etag is not None:
-        raise UsageError("--etag names a transaction of a table that is there, and this one is new")
+    if change.if_transaction is not None:
+        raise UsageError(
+            "--if-transaction is for a table that exists, and this one is new: leave it out"
+        )
     check_words(change)
 
 

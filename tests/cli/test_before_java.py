@@ -63,7 +63,7 @@ def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
         (["create-table", "tap_shop.orders", "--from-query", "select 1"], 2, "means in SQL too"),
         (["create-table", "new", "--from-query", "select 1"], 2, "write it as tap.stream"),
         (["revert", "tap-shop.orders", "--to", "q4"], 3, "it has 1 (q3)"),
-        (["revert", "tap-shop.orders", "--to", "q3", "--etag", "1"], 4, "not 1 any more"),
+        (["revert", "tap-shop.orders", "--to", "q3", "--if-transaction", "1"], 4, "not 1 any more"),
         (["revert", "tap-shop.orders", "--to", "q3", "--metadata", "by=me"], 2, "rename it"),
         (["verify", "tap-shop.orders", "--version", "q4"], 3, "it has 1 (q3)"),
         (["query", "select 1", "--to", "x.txt"], 2, "end it in .csv, .tsv"),

@@ -142,13 +142,15 @@ def test_after_a_vacuum_and_with_a_new_table(shop: Lake) -> None:
 
 
 def test_a_script_gets_what_it_asked_for_or_a_conflict(shop: Lake) -> None:
-    result = run(shop, "drop", TABLE, "--with-versions", "--yes", "--etag", "1")
+    result = run(shop, "drop", TABLE, "--with-versions", "--yes", "--if-transaction", "1")
     assert result.exit_code == 4
     assert "is at transaction 2, not 1" in result.stderr
-    run_json(shop, "drop", TABLE, "--with-versions", "--yes", "--etag", "2")
-    assert run(shop, "undrop", TABLE, "--etag", "2").exit_code == 4
-    assert run_json(shop, "undrop", TABLE, "--etag", "3", "--dry-run")["transaction"] is None
-    run_json(shop, "undrop", TABLE, "--etag", "3")
+    run_json(shop, "drop", TABLE, "--with-versions", "--yes", "--if-transaction", "2")
+    assert run(shop, "undrop", TABLE, "--if-transaction", "2").exit_code == 4
+    assert (
+        run_json(shop, "undrop", TABLE, "--if-transaction", "3", "--dry-run")["transaction"] is None
+    )
+    run_json(shop, "undrop", TABLE, "--if-transaction", "3")
     for command in ("drop", "undrop"):
         assert run(shop, command, f"{TABLE}.1", "--dry-run").exit_code == 2
 

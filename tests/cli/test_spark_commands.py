@@ -117,17 +117,20 @@ def test_provenance_without_a_key_and_with_two(lake: Lake) -> None:
     assert ids == [['["1","x\\"y"]']]
 
 
-def test_an_etag_fails_once_the_table_has_moved(shop: Lake) -> None:
+def test_if_transaction_fails_once_the_table_has_moved(shop: Lake) -> None:
     sql = "select count(*) from tap_shop.orders"
-    etag = run_json(shop, "query", sql)["read"][0]["transaction"]
-    assert run(shop, "query", sql, "--etag", str(etag)).exit_code == 0
+    head = run_json(shop, "query", sql)["read"][0]["transaction"]
+    assert run(shop, "query", sql, "--if-transaction", str(head)).exit_code == 0
     commit_rows(shop, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 9}])
-    for given in (str(etag), f"tap-shop.orders={etag}"):
-        result = run(shop, "query", sql, "--etag", given)
+    for given in (str(head), f"tap-shop.orders={head}"):
+        result = run(shop, "query", sql, "--if-transaction", given)
         assert result.exit_code == 4
         assert "is at transaction 3, not 2 any more" in result.stderr
-    assert run(shop, "query", sql, "--etag", "tap-shop.other=1").exit_code == 0
-    assert run(shop, "query", sql.replace("orders", "orders.`@1`"), "--etag", "2").exit_code == 0
+    assert run(shop, "query", sql, "--if-transaction", "tap-shop.other=1").exit_code == 0
+    assert (
+        run(shop, "query", sql.replace("orders", "orders.`@1`"), "--if-transaction", "2").exit_code
+        == 0
+    )
 
 
 def test_a_row_version_is_no_transaction(lake: Lake) -> None:
@@ -247,7 +250,9 @@ def test_revert(shop: Lake) -> None:
     run(shop, "freeze", "tap-shop.orders", "--at", "1", "--label", "first")
     said = ("--comment", "wrong prices", "--metadata", "ticket=7")
     head = shop.table("tap-shop.orders").snapshot().number
-    done = run_json(shop, "revert", "tap-shop.orders", "--to", "first", *said, "--etag", str(head))
+    done = run_json(
+        shop, "revert", "tap-shop.orders", "--to", "first", *said, "--if-transaction", str(head)
+    )
     *_, entry = shop.table("tap-shop.orders").entries()
     assert entry.metadata.items() >= {"comment": "wrong prices", "ticket": "7"}.items()
     assert (done["put_back"], done["deleted"], done["transaction"]) == (2, 0, 4)

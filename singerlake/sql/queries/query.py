@@ -45,7 +45,7 @@ def query(
     sql: str,
     *,
     row_metadata: bool = False,
-    etags: Mapping[str, int] | None = None,
+    if_transaction: Mapping[str, int] | None = None,
     misfits: str = FAIL,
     heads: Mapping[TableName, int] | None = None,
     lake_version: LakeVersion | None = None,
@@ -65,7 +65,7 @@ def query(
         sql: One SELECT.
         row_metadata: Give every table three more columns: ``_row_id``; ``_row_version``, the
             number of the row's block; and ``_transaction``, which brought the block.
-        etags: For tables read at their head, by ``tap.stream``: the transaction they must
+        if_transaction: For tables read at their head, by ``tap.stream``: the transaction they must
             still be at. The name ``*`` stands for every table.
         misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
             error to read one, ``null`` reads it as null, and ``text`` makes text of its
@@ -75,7 +75,7 @@ def query(
             version.
 
     Raises:
-        ConflictError: A table has moved on from its etag.
+        ConflictError: A table is no longer at its transaction in ``if_transaction``.
         InvalidQueryError: It is no SELECT, does not parse, or names no column of the tables.
         NotFoundError: It names a table or a version that is not there.
         DamagedError: A table's data cannot be read.
@@ -89,7 +89,7 @@ def query(
         lake,
         row_metadata=row_metadata,
         misfits=misfits,
-        etags=dict(etags or {}),
+        if_transaction=dict(if_transaction or {}),
         heads=dict(heads or {}),
         lake_version=lake_version,
     )
@@ -148,7 +148,7 @@ class Views:
         lake: The lake.
         row_metadata: Whether the tables have three more columns.
         misfits: What becomes of values that do not fit.
-        etags: For tables read at their head: the transaction they must be at.
+        if_transaction: For tables read at their head: the transaction they must be at.
         heads: For tables read at their head: the transaction whose state is taken for it.
         lake_version: Says the versions of tables that are named without one.
         rows: Gives a table's rows under its columns' own names; None reads them.
@@ -162,7 +162,7 @@ class Views:
     lake: Lake
     row_metadata: bool = False
     misfits: str = FAIL
-    etags: dict[str, int] = field(default_factory=dict)
+    if_transaction: dict[str, int] = field(default_factory=dict)
     heads: dict[TableName, int] = field(default_factory=dict)
     lake_version: LakeVersion | None = None
     rows: Callable[[TableName, TableState], DataFrame] | None = None
@@ -199,7 +199,7 @@ class Views:
             frozen, snapshot = self._named(head, pinned)
             number = frozen.number if frozen is not None else None
         else:
-            self._check_etag(head)
+            self._check_transaction(head)
             snapshot = head.at(self.heads.get(name, head.number))
         key = (name, snapshot.number)
         if key not in self.names:
@@ -249,12 +249,12 @@ class Views:
         for lease in self.leases:
             lease.release()
 
-    def _check_etag(self, head: TableState) -> None:
-        wanted = self.etags.get(str(head.table), self.etags.get("*"))
+    def _check_transaction(self, head: TableState) -> None:
+        wanted = self.if_transaction.get(str(head.table), self.if_transaction.get("*"))
         if wanted is not None and wanted != head.number:
             raise ConflictError(
                 f"{head.table} is at transaction {head.number}, not {wanted} any more: "
-                "ask again, without the etag"
+                "ask again, without --if-transaction"
             )
 
     def over(self, rows: Callable[[TableName, TableState], DataFrame]) -> Views:

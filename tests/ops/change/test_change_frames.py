@@ -119,7 +119,7 @@ def test_nothing_is_changed_where_a_step_cannot_be(
             change.delete([2])
             change.upsert(wrong)
     with pytest.raises(ConflictError, match="has no 7 yet"):
-        table.change(etag=7)
+        table.change(if_transaction=7)
     with pytest.raises(UsageError, match="no version is asked for"):
         table.change(label="q3")
     assert table.snapshot().number == 1
