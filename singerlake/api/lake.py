@@ -147,7 +147,7 @@ class Lake(lake.Lake):
         sql: str,
         *,
         row_metadata: bool = False,
-        misfits: str = "fail",
+        on_type_mismatch: str = "fail",
         lake_version: LakeVersion | None = None,
         spark: SparkSession | None = None,
     ) -> QueryResult:
@@ -165,7 +165,8 @@ class Lake(lake.Lake):
             sql: One SELECT.
             row_metadata: Give every table three more columns: ``_row_id``, ``_row_version``, the
                 number of the row's block, and ``_transaction``, which brought the block.
-            misfits: What becomes of values that do not fit: ``fail``, ``null`` or ``text``.
+            on_type_mismatch: What becomes of values that do not fit: ``fail``, ``null`` or
+                ``text``.
             lake_version: Read tables that are named without a version at that of this one.
             spark: The session; the running one by default, or a new one.
 
@@ -187,7 +188,7 @@ class Lake(lake.Lake):
             self,
             sql,
             row_metadata=row_metadata,
-            misfits=misfits,
+            on_type_mismatch=on_type_mismatch,
             lake_version=lake_version,
         )
 

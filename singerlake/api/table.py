@@ -62,7 +62,7 @@ class Table(lake.Table):
         transaction: int | None = None,
         time: datetime | str | None = None,
         engine: str | None = None,
-        misfits: Misfits = "fail",
+        on_type_mismatch: Misfits = "fail",
     ) -> Snapshot:
         """Get the table's state at a version, a transaction or a time; by default, as it is now.
 
@@ -73,8 +73,8 @@ class Table(lake.Table):
                 ``2026-11-20T12:00Z``, or a datetime; without a zone, it is in UTC.
             engine: What makes the index of the state if it has none: ``local``, ``spark``, or
                 ``auto`` for this process if the state is small. By default the lake's.
-            misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
-                error to read one, and ``null`` reads it as null.
+            on_type_mismatch: What becomes of values that do not fit their columns: with ``fail`` it
+                is an error to read one, and ``null`` reads it as null.
 
         Raises:
             NotFoundError: There is no such table, version or transaction, or its state was
@@ -83,7 +83,9 @@ class Table(lake.Table):
         """
         head = self.snapshot()
         frozen, snapshot = named_state(head, version, transaction, time)
-        return Snapshot(self, snapshot, frozen, engine=engine or self._engine, misfits=misfits)
+        return Snapshot(
+            self, snapshot, frozen, engine=engine or self._engine, on_type_mismatch=on_type_mismatch
+        )
 
     def open_file(self, file: Any) -> BufferedReader:
         """Open a file that a row names, for reading; it may be sought in.
@@ -116,7 +118,7 @@ class Table(lake.Table):
         before: int | str,
         after: int | str | None = None,
         *,
-        misfits: Literal["fail", "null", "text"] = "fail",
+        on_type_mismatch: Literal["fail", "null", "text"] = "fail",
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Diff[Any]:
@@ -135,9 +137,9 @@ class Table(lake.Table):
         Args:
             before: A version's number or label, or ``"@17"`` for the state at transaction 17.
             after: The same; the head by default.
-            misfits: What becomes of values that do not fit their columns, in rows that differ:
-                with ``fail`` it is an error to read one, ``null`` reads it as null, and ``text``
-                makes text of its column.
+            on_type_mismatch: What becomes of values that do not fit their columns, in rows that
+                differ: with ``fail`` it is an error to read one, ``null`` reads it as null, and
+                ``text`` makes text of its column.
             engine: As for :meth:`freeze`.
             spark: As for :meth:`freeze`.
 
@@ -155,7 +157,9 @@ class Table(lake.Table):
         from singerlake.ops.diff.table import DiffOptions, diff
 
         second = None if after is None else str(after)
-        return diff(self, DiffOptions(str(before), second, misfits), self._choice(engine, spark))
+        return diff(
+            self, DiffOptions(str(before), second, on_type_mismatch), self._choice(engine, spark)
+        )
 
     def freeze(
         self,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "--limit", type=click.IntRange(min=1), metavar="NUMBER", help="At most so many of the rows."
 )
 @click.option(
-    "--misfits",
+    "--on-type-mismatch",
     type=click.Choice(["fail", "null", "text"]),
     default="fail",
     show_default=True,
@@ -58,7 +58,7 @@ def command(
     to: Path | None,
     force: bool,
     limit: int | None,
-    misfits: str,
+    on_type_mismatch: str,
     choice: EngineChoice,
 ) -> None:
     """Show what differs between two states of a TABLE.
@@ -95,7 +95,7 @@ def command(
             )
         from singerlake_cli.lake_differences import compare
 
-        compare(shared, *lake_versions, misfits=misfits, choice=choice)
+        compare(shared, *lake_versions, on_type_mismatch=on_type_mismatch, choice=choice)
         return
     if table is None or before is None:
         raise click.UsageError(f"Missing argument '{'TABLE' if table is None else 'FROM'}'.")
@@ -113,11 +113,11 @@ def command(
         return
     from singerlake.ops.diff.table import DiffOptions, diff
 
-    options = DiffOptions(before, after, misfits)
+    options = DiffOptions(before, after, on_type_mismatch)
     with working(f"comparing {ref.table}"):
         found = diff(lake_table, options, choice, wanted=compared)
     with found:
-        _warn(shared, found, misfits)
+        _warn(shared, found, on_type_mismatch)
         if stat:
             _print_stat(shared, found)
         elif form == "table" and file is None:

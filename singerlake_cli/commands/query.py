@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     "May be repeated.",
 )
 @click.option(
-    "--misfits",
+    "--on-type-mismatch",
     type=click.Choice(["fail", "null", "text"]),
     default="fail",
     show_default=True,
@@ -71,7 +71,7 @@ def command(
     row_metadata: bool,
     lake_version: str | None,
     if_transaction: tuple[str, ...],
-    misfits: str,
+    on_type_mismatch: str,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
@@ -127,12 +127,12 @@ def command(
                     statement,
                     row_metadata=row_metadata,
                     if_transaction=wanted,
-                    misfits=misfits,
+                    on_type_mismatch=on_type_mismatch,
                     lake_version=at,
                 )
                 for_people = form == "table" and file is None
                 first = results.first_rows(answer) if for_people else None
-            for warning in _replaced(answer, misfits):
+            for warning in _replaced(answer, on_type_mismatch):
                 shared.output.warning(warning)
             if in_array:
                 output.say("," if number else "[")

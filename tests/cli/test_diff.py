@@ -216,5 +216,5 @@ def test_without_a_key(lake: Lake) -> None:
     commit_rows(lake, "tap.s", {"n": {"type": "integer"}}, [], ['{"n": "x"}'])
     assert run(lake, "diff", "tap.s", "@2").exit_code == 5
     for how, cell in (("null", None), ("text", "x")):
-        rows = run_json(lake, "diff", "tap.s", "@2", "--misfits", how)["rows"]
+        rows = run_json(lake, "diff", "tap.s", "@2", "--on-type-mismatch", how)["rows"]
         assert [row["after"]["n"] for row in rows] == [cell]

@@ -30,7 +30,7 @@ NAME = "singerlake"
 
 
 class SingerlakeSource(DataSource):
-    """A table of a lake, with the options ``lake``, ``version`` and ``misfits``."""
+    """A table of a lake, with the options ``lake``, ``version`` and ``on_type_mismatch``."""
 
     @classmethod
     def name(cls) -> str:
@@ -52,9 +52,11 @@ class SingerlakeSource(DataSource):
                 f"{table.name} has no index of transaction {snapshot.number} yet: freeze it, or "
                 "read it once with singerlake.spark.read_table"
             )
-        misfits = self.options.get("misfits") or FAIL
+        misfits = self.options.get("on_type_mismatch") or FAIL
         if misfits not in (FAIL, NULL):
-            raise UsageError(f"the option misfits={misfits!r} is neither {FAIL} nor {NULL}")
+            raise UsageError(
+                f"the option on_type_mismatch={misfits!r} is neither {FAIL} nor {NULL}"
+            )
         return IndexReader(built, schema.names, misfits)
 
     def _requested(self) -> tuple[Table, TableState]:

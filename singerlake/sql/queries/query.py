@@ -46,7 +46,7 @@ def query(
     *,
     row_metadata: bool = False,
     if_transaction: Mapping[str, int] | None = None,
-    misfits: str = FAIL,
+    on_type_mismatch: str = FAIL,
     heads: Mapping[TableName, int] | None = None,
     lake_version: LakeVersion | None = None,
 ) -> QueryResult:
@@ -67,9 +67,9 @@ def query(
             number of the row's block; and ``_transaction``, which brought the block.
         if_transaction: For tables read at their head, by ``tap.stream``: the transaction they must
             still be at. The name ``*`` stands for every table.
-        misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
-            error to read one, ``null`` reads it as null, and ``text`` makes text of its
-            column. The result's sources say how many there were.
+        on_type_mismatch: What becomes of values that do not fit their columns: with ``fail`` it is
+            an error to read one, ``null`` reads it as null, and ``text`` makes text of its column.
+            The result's sources say how many there were.
         heads: For tables read at their head: the transaction whose state is taken for it.
         lake_version: Tables that are named without a version are read at that of this lake
             version.
@@ -80,7 +80,7 @@ def query(
         NotFoundError: It names a table or a version that is not there.
         DamagedError: A table's data cannot be read.
     """
-    check_choice(misfits)
+    check_choice(on_type_mismatch)
     with plain_errors():
         own, text, relations = parsed(spark, sql)
     views = Views(
@@ -88,7 +88,7 @@ def query(
         own,
         lake,
         row_metadata=row_metadata,
-        misfits=misfits,
+        on_type_mismatch=on_type_mismatch,
         if_transaction=dict(if_transaction or {}),
         heads=dict(heads or {}),
         lake_version=lake_version,
@@ -147,7 +147,7 @@ class Views:
         own: The session that the views are in, and their rows.
         lake: The lake.
         row_metadata: Whether the tables have three more columns.
-        misfits: What becomes of values that do not fit.
+        on_type_mismatch: What becomes of values that do not fit.
         if_transaction: For tables read at their head: the transaction they must be at.
         heads: For tables read at their head: the transaction whose state is taken for it.
         lake_version: Says the versions of tables that are named without one.
@@ -161,7 +161,7 @@ class Views:
     own: SparkSession
     lake: Lake
     row_metadata: bool = False
-    misfits: str = FAIL
+    on_type_mismatch: str = FAIL
     if_transaction: dict[str, int] = field(default_factory=dict)
     heads: dict[TableName, int] = field(default_factory=dict)
     lake_version: LakeVersion | None = None
@@ -273,7 +273,12 @@ class Views:
         table = self.lake.table(name)
         with plain_errors():
             requested = requested_rows.rows(
-                self.spark, self.own, table, snapshot, self.misfits, named=not self.row_metadata
+                self.spark,
+                self.own,
+                table,
+                snapshot,
+                self.on_type_mismatch,
+                named=not self.row_metadata,
             )
         self.replaced[(name, snapshot.number)] = requested.misfits
         if self.row_metadata:

@@ -32,7 +32,7 @@ def read_table(
     version: int | str | None = None,
     spark: SparkSession | None = None,
     row_metadata: bool = False,
-    misfits: str = FAIL,
+    on_type_mismatch: str = FAIL,
     files: str = REFERENCE,
     file_bytes: int = MOST_BYTES,
 ) -> DataFrame:
@@ -48,7 +48,7 @@ def read_table(
         wanted,
         spark=spark,
         row_metadata=row_metadata,
-        misfits=misfits,
+        misfits=on_type_mismatch,
         files=files,
         file_bytes=file_bytes,
     )
@@ -66,7 +66,8 @@ def read_state(
 ) -> DataFrame:
     """Read a table's rows at a version's number or label, or at ``@17``; at the head for None.
 
-    The other arguments are those of :func:`singerlake.spark.read_table`.
+    The other arguments are those of :func:`singerlake.spark.read_table`, where ``misfits`` is
+    ``on_type_mismatch``.
     """
     check_choice(misfits)
     file_contents.check_choice(files, file_bytes)
