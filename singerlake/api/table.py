@@ -467,17 +467,17 @@ class Table(lake.Table):
         self,
         *,
         retain: timedelta = timedelta(days=7),
-        drop_history: bool = False,
+        expire_history: bool = False,
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Vacuumed:
-        """Combine small files and delete what nothing needs.
+        """Compact small files and delete what nothing needs.
 
         Args:
             retain: What was needed, or created, in this time stays; at least a day.
-            drop_history: Also drop rows that a later one has replaced, if no version and no
-                state within ``retain`` needs them.
-            engine: What copies files, and drops history: ``local``, ``spark``, or ``auto`` for
+            expire_history: Also delete row versions that a later one has replaced, if no frozen
+                version and no snapshot within ``retain`` needs them.
+            engine: What copies files, and expires history: ``local``, ``spark``, or ``auto`` for
                 this process up to 256 MiB of files and the size that :meth:`freeze` has for
                 rows. By default the lake's.
             spark: As for :meth:`freeze`.
@@ -491,7 +491,7 @@ class Table(lake.Table):
         from singerlake.ops.vacuum import plan as vacuum
         from singerlake.ops.vacuum.vacuum import vacuum as run
 
-        parts = tuple(p for p in vacuum.PARTS if drop_history or p != vacuum.DROP_HISTORY)
+        parts = tuple(p for p in vacuum.PARTS if expire_history or p != vacuum.DROP_HISTORY)
         options = vacuum.VacuumOptions(retain_seconds=retain.total_seconds(), parts=parts)
         options.check()
         return run(self, options, self._choice(engine, spark))

@@ -43,7 +43,7 @@ EXAMPLES = {
     "create-table --columns": ["tap.made", "--columns", "id integer"],
     "create-table --from-query": ["tap.made", "--from-query", "select 1 as id"],
     "files": ["ls", "tap.s"],
-    "vacuum": ["tap.s", "--drop-history", "--retain", "0s", "--no-retention-guard"],
+    "vacuum": ["tap.s", "--expire-history", "--retain", "0s", "--no-retention-guard"],
     "freeze": ["--all"],
     "revert": ["tap.s", "--to-transaction", "1"],
     "undo": ["tap.s", "2"],

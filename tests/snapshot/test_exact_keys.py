@@ -200,7 +200,7 @@ def test_erasure_that_would_change_an_old_version_is_refused(
     done = call.run(lake, *last)
     assert done.exit_code == 2, done.output
     assert "drop its history first" in done.output
-    way = ("vacuum", "tap.t", "--drop-history", "--retain", "0s", "--no-retention-guard")
+    way = ("vacuum", "tap.t", "--expire-history", "--retain", "0s", "--no-retention-guard")
     assert call.run(lake, *way).exit_code == 0
     done = call.run(lake, *last)
     assert done.exit_code == 0, done.output

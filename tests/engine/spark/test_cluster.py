@@ -41,7 +41,7 @@ with open("more.csv", "w") as file:
 said["uploaded"] = run("upload", *ON, "t.s", "more.csv")
 said["made"] = run("upload", *ON, "views.more", "more.csv", "--key", "id")["inserted"]
 said["staging"] = [name for name in os.listdir("lake/.staging") if name != "replace.lock"]
-run("vacuum", *ON, "--all", "--drop-history", "--retain", "0s",
+run("vacuum", *ON, "--all", "--expire-history", "--retain", "0s",
     "--no-retention-guard")
 said["verified"] = run("verify", *ON, "--all")
 said["again"] = run("query", *ON, "select count(*) as rows from t.s.first")
