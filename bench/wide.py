@@ -83,7 +83,7 @@ def _commands(folder: Path, row_file: str) -> dict[str, list[str]]:
     }
     for form in FORMATS:
         to = ["--key", "id", "--to", str(folder / "published"), "--format", form]
-        commands[f"publish {form}"] = ["publish", "--from", "tap_w.wide", *to]
+        commands[f"publish {form}"] = ["publish", "--table", "tap_w.wide", *to]
     return commands | {
         "upload": ["upload", TABLE, row_file],
         "revert": ["revert", TABLE, "--to-transaction", "1"],

@@ -51,7 +51,7 @@ def command(
     never used again: whoever asks for it is told when, by whom and why it went. Its label may be
     given to another version. Rows that it alone kept are history: `singerlake vacuum
     --expire-history` deletes them once the deletion is older than its retention. Until then its
-    snapshot can be frozen again, as a new version: `singerlake freeze TABLE --at TRANSACTION`. What
+    snapshot can be frozen again, as a new version: `singerlake freeze TABLE --transaction N`. What
     was published or copied of it stays where it is. A lake version that names it keeps its other
     tables, and says of this one what became of it.
 

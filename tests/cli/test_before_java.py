@@ -58,7 +58,7 @@ def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
         (["rows", "tap-shop.items", "--key", "id=1"], 2, "has no key properties"),
         (["freeze", "tap-shop.orders", "--label", "q3"], 2, "has the label 'q3' already"),
         (["freeze", "tap-shop.orders", "--label", "7"], 2, "looks like a version's number"),
-        (["freeze", "tap-shop.orders", "--at", "9"], 3, "its last is 2"),
+        (["freeze", "tap-shop.orders", "--transaction", "9"], 3, "its last is 2"),
         (["create-table", "tap-shop.orders", "--from-query", "select 1"], 2, "already"),
         (["create-table", "tap_shop.orders", "--from-query", "select 1"], 2, "means in SQL too"),
         (["create-table", "new", "--from-query", "select 1"], 2, "write it as tap.stream"),

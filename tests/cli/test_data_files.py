@@ -79,7 +79,7 @@ def test_duckdb_gets_the_rows_of_a_version_of_the_head_and_of_a_layer(
     missing = run(odd_lake, "data-files", TABLE, "--format", "duckdb")
     assert missing.exit_code == 3
     assert "has no index of transaction 2 yet: add --build" in missing.stderr
-    assert run(odd_lake, "freeze", TABLE, "--at", "1").exit_code == 0
+    assert run(odd_lake, "freeze", TABLE, "--transaction", "1").exit_code == 0
     same(odd_lake, sql_of(odd_lake, f"{TABLE}.1"), "tap_shop.orders.1")
     # What changed since is little: the index of the head is a layer on that of the version.
     built = sql_of(odd_lake, TABLE, "--build")

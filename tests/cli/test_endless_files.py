@@ -24,10 +24,10 @@ COMMANDS = {
     "erase --unblock --from": ["erase", "t.s", "--unblock", "--from", ZERO],
     "query --file": ["query", "--file", ZERO],
     "annotate --from": ["annotate", "--from", ZERO],
-    "publish --file": ["publish", "--all", "--file", ZERO],
-    "projections --file": ["projections", "--file", ZERO],
-    "unpublish --file": ["unpublish", "few", "--file", ZERO],
-    "freeze --publish --file": ["freeze", "t.s", "--publish", "--file", ZERO],
+    "publish --projections": ["publish", "--all", "--projections", ZERO],
+    "projections --projections": ["projections", "--projections", ZERO],
+    "unpublish --projections": ["unpublish", "few", "--projections", ZERO],
+    "freeze --publish --projections": ["freeze", "t.s", "--publish", "--projections", ZERO],
 }
 pytestmark = pytest.mark.skipif(not Path(ZERO).exists(), reason="there is no /dev/zero here")
 

@@ -331,7 +331,7 @@ def test_versions(filled: Lake) -> None:
         (["revert", "tap-shop.orders", "--to-time", "yesterday"], 2, "is not a time"),
         (["histroy"], 2, "No such command 'histroy'. Did you mean history?"),
         (["show", "tap-shop.orders.7"], 3, "it has 1 (first)"),
-        (["freeze", "tap-shop.orders", "--at", "99"], 3, "its last is 3"),
+        (["freeze", "tap-shop.orders", "--transaction", "99"], 3, "its last is 3"),
         (["rebuild"], 2, "--all"),
         (["nonsense"], 2, "No such command"),
         (["nope"], 2, "No such command 'nope'. See singerlake --help."),

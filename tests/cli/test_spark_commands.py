@@ -37,7 +37,7 @@ def shop(lake: Lake) -> Lake:
 
 
 def test_freeze_then_query_head_version_label_and_transaction(shop: Lake) -> None:
-    version = run_json(shop, "freeze", "tap-shop.orders", "--at", "1", "--label", "first")
+    version = run_json(shop, "freeze", "tap-shop.orders", "--transaction", "1", "--label", "first")
     assert (version["number"], version["transaction"], version["rows"]) == (1, 1, 5)
     for table, count in (
         ("tap_shop.orders", 4),
@@ -247,7 +247,7 @@ def test_revert(shop: Lake) -> None:
     assert "note: this would undo 1 later transaction: sync 2 (20" in would.stderr
     assert "bookmark is not reset: the tap sends these records again only" in would.stderr
     assert "would be 2 rows put back, 0 deleted, 3 as they were" in would.stdout
-    run(shop, "freeze", "tap-shop.orders", "--at", "1", "--label", "first")
+    run(shop, "freeze", "tap-shop.orders", "--transaction", "1", "--label", "first")
     said = ("--comment", "wrong prices", "--metadata", "ticket=7")
     head = shop.table("tap-shop.orders").snapshot().number
     done = run_json(

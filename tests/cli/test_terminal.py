@@ -149,11 +149,11 @@ CASES = {
     "locks": Case(["locks"], [TABLE, "table", "loader-7.example.org"]),
     "unlock": Case(["unlock", OTHER, "--yes"], ["there is no lock on"]),
     "projections": Case(
-        ["projections", "--file", PROJECTIONS],
+        ["projections", "--projections", PROJECTIONS],
         ["orders_by_day", "projection", "state", "published", "singerlake publish --all"],
     ),
     "projections --graph": Case(
-        ["projections", "--file", PROJECTIONS, "--graph"],
+        ["projections", "--projections", PROJECTIONS, "--graph"],
         [TABLE, "orders_by_day", "staging.orders", "(parquet)"],
     ),
     "alter": Case(["alter", TABLE, "retype", "status", "text", "--dry-run"], [TABLE]),

@@ -451,7 +451,7 @@ def test_only_does_that_part_alone(lake: Lake, part: str, operations: set[str]) 
     table = fill(lake)
     rows, files = present(table), data_files(lake)
     assert run(lake, "vacuum", "tap.s", *NOW, "--only", part).exit_code == 0
-    made = {str(entry.operation) for entry in table.entries()[3:]}
+    made = {str(entry.operation) for entry in [*table.entries()][3:]}
     assert made - {"vacuum-start", "vacuum"} == operations
     assert present(table) == rows
     assert files <= data_files(lake), "all files are needed, or replaced and not deleted"

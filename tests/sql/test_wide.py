@@ -101,7 +101,7 @@ def test_many_columns_are_compared(lakes: Lakes, shape: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_many_columns_are_published(lakes: Lakes, tmp_path: Path, shape: str, form: str) -> None:
     to = ("--key", "id", "--to", tmp_path / "out", "--format", form)
-    called(lakes[shape, MANY], "publish", "--from", "tap_w.wide", *to)
+    called(lakes[shape, MANY], "publish", "--table", "tap_w.wide", *to)
     assert sum(path.stat().st_size for path in (tmp_path / "out").rglob("*")) > MANY
 
 
@@ -165,7 +165,7 @@ PATHS = ("rows.parquet", "published")
         (("diff", TABLE, "@1", "@2", "--format", "csv"), 0),
         # PySpark itself names each column that it sends to Python.
         (("query", ALL, "--to", "rows.parquet"), 4),
-        (("publish", "--from", "tap_w.wide", "--to", "published"), 4),
+        (("publish", "--table", "tap_w.wide", "--to", "published"), 4),
         (("create-table", "w.made", "--from-query", ALL, "--dry-run"), 8),
     ],
     ids=lambda value: " ".join(value[:1] + value[-2:])[:40] if isinstance(value, tuple) else None,

@@ -90,7 +90,7 @@ def test_the_whole_road(
         (verified,) = run(uri, "verify", TABLE)
         assert (verified["problems"], verified["versions"]) == ([], 1)
         return
-    run(uri, "publish", "--from", TABLE, "--to", f"{uri}-published", "--format", "csv")
+    run(uri, "publish", "--table", TABLE, "--to", f"{uri}-published", "--format", "csv")
     published = service.open(f"{uri.rpartition('/')[2]}-published")
     (data,) = [one.key for one in published._listed("") if one.key.endswith(".csv")]
     assert len(published.get(data).data.splitlines()) == 7

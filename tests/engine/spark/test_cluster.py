@@ -30,7 +30,7 @@ def run(*args):
     return json.loads(done.stdout) if done.stdout.startswith(("[", "{")) else done.stdout
 
 said = {}
-said["freeze"] = run("freeze", *ON, "t.s", "--label", "first", "--at", "1")["rows"]
+said["freeze"] = run("freeze", *ON, "t.s", "--label", "first", "--transaction", "1")["rows"]
 said["rows"] = len(run("rows", *ON, "t.s", "--key", "3", "--history"))
 run("create-table", *ON, "views.low", "--from-query", "select id, v from t.s where id < 10")
 said["cut"] = run("revert", *ON, "t.s", "--to", "first")
