@@ -74,7 +74,7 @@ def _commands(folder: Path, row_file: str) -> dict[str, list[str]]:
         "query": ["query", ALL],
         "query csv": ["query", ALL, "--format", "csv"],
         "query jsonl": ["query", ALL, "--format", "jsonl"],
-        "query parquet": ["query", ALL, "--to", str(folder / "rows.parquet")],
+        "query parquet": ["query", ALL, "--out", str(folder / "rows.parquet")],
         "rows": ["rows", TABLE, "--key", "1"],
         "diff --stat": ["diff", TABLE, "@1", "@2", "--stat"],
         "diff": ["diff", TABLE, "@1", "@2"],

@@ -82,7 +82,7 @@ def command(
 
     \b
     singerlake diff tap-shop.orders monday --stat
-    singerlake diff tap-shop.orders 1 2 --to changes.csv
+    singerlake diff tap-shop.orders 1 2 --out changes.csv
     singerlake diff tap-shop.orders @17 @18 --format jsonl | jq 'select(.change == "removed").key'
     singerlake diff --lake-versions 2026-q2 2026-q3
     """
@@ -105,7 +105,7 @@ def command(
             f"name the table alone, and then what to compare: {ref.table} {ref.version} …"
         )
     if stat and (form is not None or to is not None or limit is not None):
-        raise UsageError("--stat prints no rows: leave out --format, --to and --limit")
+        raise UsageError("--stat prints no rows: leave out --format, --out and --limit")
     file, form = _file_and_form(shared, form, to, force=force, safe_cells=safe_cells)
     compared = plan(lake_table.snapshot(), before, after)
     if compared.same_state and form == "table" and file is None:
@@ -131,7 +131,7 @@ def _file_and_form(
 ) -> tuple[NewFile | None, str]:
     """Where rows go, if into a file, and as what."""
     if force and to is None:
-        raise UsageError("--force replaces the file behind --to: name one")
+        raise UsageError("--force replaces the file in --out: name one")
     file = None if to is None else NewFile(to, force=force)
     form = results.form_of(form, to, as_json=shared.json)
     if safe_cells and form not in ("csv", "tsv"):

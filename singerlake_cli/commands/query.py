@@ -90,7 +90,7 @@ def command(
     singerlake query "select * from tap_shop.orders where total > 100"
     singerlake query "select count(*) from tap_shop.orders.1"
     singerlake query "select * from `tap-shop`.orders version as of 'monday'" --format csv
-    singerlake query "select * from tap_shop.orders" --to orders.parquet
+    singerlake query "select * from tap_shop.orders" --out orders.parquet
     singerlake query --file report.sql
     singerlake query --file report.sql --lake-version 2026-q3
     """
@@ -98,13 +98,13 @@ def command(
     asked = _asked(sql, source)
     file = None if to is None else NewFile(to, force=force)
     if force and file is None:
-        raise UsageError("--force replaces the file behind --to: name one")
+        raise UsageError("--force replaces the file in --out: name one")
     form = results.form_of(form, to, as_json=shared.json)
     if safe_cells and form not in ("csv", "tsv"):
         raise UsageError("--safe-cells is for spreadsheets: add --format csv or tsv")
     if len(asked) > 1 and (file is not None or form not in ("table", "json")):
         raise UsageError(
-            f"{'--to' if file is not None else f'--format {form}'} takes one statement, and these "
+            f"{'--out' if file is not None else f'--format {form}'} takes one statement, and these "
             f"are {len(asked)}: query each by itself, or all with --output json"
         )
     wanted = _transactions(if_transaction)

@@ -157,7 +157,7 @@ def test_a_script_gets_what_it_asked_for_or_a_conflict(shop: Lake) -> None:
 
 def test_a_site_has_no_page_of_a_dropped_table(shop: Lake, tmp_path: Path) -> None:
     run_json(shop, "drop", TABLE, "--with-versions", "--yes")
-    result = run(shop, "docs", "--to", str(tmp_path / "site"))
+    result = run(shop, "docs", "--out", str(tmp_path / "site"))
     assert result.exit_code == 0, result.output
     pages = [p for p in (tmp_path / "site").rglob("*.html") if "orders" in p.read_text("utf-8")]
     assert pages == []

@@ -113,7 +113,7 @@ def test_the_plugins_and_metadata_need_no_extra(shop: Lake, tmp_path: Path) -> N
         ["history", "tap-copy.orders"],
         ["data-files", "tap-copy.orders", "--of", "raw"],
         ["vacuum", "tap-copy.orders", "--dry-run"],
-        ["docs", "--to", str(tmp_path / "site")],
+        ["docs", "--out", str(tmp_path / "site")],
         ["create-table", "a.b", "--columns", "id integer", "--key", "id"],
         ["alter", "a.b", "describe", "id", "its number"],
         ["drop", "a.b", "--yes"],

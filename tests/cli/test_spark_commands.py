@@ -68,10 +68,10 @@ def test_every_form_holds_the_same_rows(shop: Lake, tmp_path: Path) -> None:
     assert cells[1] == [str(cell) for cell in rows[0]]
     assert cells[2] == ["2", "new", "", ""]
     path = tmp_path / "orders.parquet"
-    assert run(shop, "query", sql, "--format", "parquet", "--to", str(path)).exit_code == 0
+    assert run(shop, "query", sql, "--format", "parquet", "--out", str(path)).exit_code == 0
     assert pq.read_table(path).column("id").to_pylist() == [1, 2, 4, 5]
     text = tmp_path / "orders.tsv"
-    assert run(shop, "query", sql, "--format", "tsv", "--to", str(text)).exit_code == 0
+    assert run(shop, "query", sql, "--format", "tsv", "--out", str(text)).exit_code == 0
     assert text.read_text().splitlines()[2] == "2\tnew\t\t"
     table = run(shop, "query", sql).stdout
     assert "read tap-shop.orders at transaction 2" in table
@@ -80,7 +80,7 @@ def test_every_form_holds_the_same_rows(shop: Lake, tmp_path: Path) -> None:
 def test_an_empty_answer_still_has_its_columns(shop: Lake, tmp_path: Path) -> None:
     sql = "select id, at from tap_shop.orders where id > 99"
     path = tmp_path / "none.parquet"
-    assert run(shop, "query", sql, "--format", "parquet", "--to", str(path)).exit_code == 0
+    assert run(shop, "query", sql, "--format", "parquet", "--out", str(path)).exit_code == 0
     assert pq.read_table(path).schema.names == ["id", "at"]
     assert run_json(shop, "query", sql)["rows"] == []
     assert run(shop, "query", sql, "--format", "csv").stdout == "id,at\n"
@@ -89,7 +89,7 @@ def test_an_empty_answer_still_has_its_columns(shop: Lake, tmp_path: Path) -> No
 def test_two_columns_of_one_name_are_not_made_one(shop: Lake, tmp_path: Path) -> None:
     sql = "select id, id from tap_shop.orders"
     for form in ("jsonl", "parquet"):
-        result = run(shop, "query", sql, "--format", form, "--to", str(tmp_path / "x"))
+        result = run(shop, "query", sql, "--format", form, "--out", str(tmp_path / "x"))
         assert result.exit_code == 2
         assert "two columns named 'id'" in result.stderr
     assert run(shop, "query", sql, "--format", "csv").stdout.startswith("id,id\n")
@@ -159,15 +159,15 @@ def test_a_file_is_of_the_format_that_its_name_says(shop: Lake, tmp_path: Path) 
     }
     for suffix in ("csv", "tsv", "jsonl", "json", "parquet"):
         path = tmp_path / f"q3.{suffix}"
-        result = run(shop, "query", sql, "--to", str(path))
+        result = run(shop, "query", sql, "--out", str(path))
         assert (result.exit_code, result.stdout) == (0, "")
         assert f"wrote 4 rows to {path}\n" in result.stderr
         assert "read tap-shop.orders at transaction 2" in result.stderr
         assert path.read_bytes().startswith(texts.get(suffix, "").encode())
-    assert run(shop, "query", sql, "--to", str(tmp_path / "q3.csv")).exit_code == 2
+    assert run(shop, "query", sql, "--out", str(tmp_path / "q3.csv")).exit_code == 2
     assert len(json.loads((tmp_path / "q3.json").read_text())["rows"]) == 4
     assert pq.read_table(tmp_path / "q3.parquet").num_rows == 4
-    few = run(shop, "query", f"{sql} limit 1", "--to", str(tmp_path / "q3.csv"), "--force")
+    few = run(shop, "query", f"{sql} limit 1", "--out", str(tmp_path / "q3.csv"), "--force")
     assert "wrote 1 row to" in few.stderr
     assert (tmp_path / "q3.csv").read_text() == texts["csv"]
     assert len(list(tmp_path.glob(".*"))) == 0
@@ -176,7 +176,7 @@ def test_a_file_is_of_the_format_that_its_name_says(shop: Lake, tmp_path: Path) 
 def test_a_query_that_fails_leaves_no_file(shop: Lake, tmp_path: Path) -> None:
     path = tmp_path / "q3.csv"
     sql = "select 1 / (id - 5) from tap_shop.orders order by id"
-    assert run(shop, "query", sql, "--to", str(path)).exit_code == 2
+    assert run(shop, "query", sql, "--out", str(path)).exit_code == 2
     assert [one.name for one in tmp_path.iterdir()] == ["lake"]
 
 

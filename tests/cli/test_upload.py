@@ -316,7 +316,7 @@ def test_modes(shop: Lake) -> None:
 
 @pytest.mark.usefixtures("each_operation", "engine")
 def test_what_was_read_before_somebody_else_changed_it_is_refused(shop: Lake) -> None:
-    query = ["query", "select * from tap_shop.orders order by id", "--row-metadata", "--to"]
+    query = ["query", "select * from tap_shop.orders order by id", "--row-metadata", "--out"]
     assert run(shop, *query, "x.csv").exit_code == 0
     assert run_json(shop, "upload", ORDERS, "x.csv")["transaction"] is None
     write("y.csv", "id,name\n2,theirs\n")

@@ -36,7 +36,7 @@ EXAMPLES = {
     "drop": ["tap.s", "--yes"],
     "undrop": ["tap.gone"],
     "annotate": ["tap.s", "--description", "all of it"],
-    "docs": ["--to", "{folder}/site"],
+    "docs": ["--out", "{folder}/site"],
     "projections": ["--projections", "{folder}/projections.yml"],
     "copy": ["{folder}/lake", "{folder}/copy"],
     "rebuild": ["tap.s"],

@@ -310,7 +310,7 @@ def test_change_of_rows_with_a_null_in_their_key_names_the_next_step(
         assert "singerlake alter TABLE set-key" in done.stderr
         assert "singerlake erase TABLE" in done.stderr
     file = tmp_path / "rows.csv"
-    way = ("query", "--row-metadata", "--to", str(file))
+    way = ("query", "--row-metadata", "--out", str(file))
     assert call.run(lake, *way, "select * from tap.t where id is null").exit_code == 0
     done = call.run(lake, "delete", "tap.t", "--from", str(file))
     assert "singerlake erase TABLE" in done.stderr

@@ -82,7 +82,7 @@ def test_many_columns_are_queried(lakes: Lakes, tmp_path: Path, shape: str) -> N
     assert last in called(lake, "query", ALL)
     if shape == FLAT:
         assert last in called(lake, "query", ALL, "--row-metadata", "--format", "csv")
-    called(lake, "query", ALL, "--to", tmp_path / "rows.parquet")
+    called(lake, "query", ALL, "--out", tmp_path / "rows.parquet")
     assert (tmp_path / "rows.parquet").stat().st_size > MANY
     assert last in called(lake, "rows", TABLE, "--key", "1", "--history")
 
@@ -164,7 +164,7 @@ PATHS = ("rows.parquet", "published")
         (("diff", TABLE, "@1", "@2", "--stat"), 0),
         (("diff", TABLE, "@1", "@2", "--format", "csv"), 0),
         # PySpark itself names each column that it sends to Python.
-        (("query", ALL, "--to", "rows.parquet"), 4),
+        (("query", ALL, "--out", "rows.parquet"), 4),
         (("publish", "--table", "tap_w.wide", "--to", "published"), 4),
         (("create-table", "w.made", "--from-query", ALL, "--dry-run"), 8),
     ],

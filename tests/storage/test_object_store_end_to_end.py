@@ -83,7 +83,7 @@ def test_the_whole_road(
     (tmp_path / "back").mkdir()
     run(uri, "copy", uri, str(tmp_path / "back"), TABLE)
     assert run(str(tmp_path / "back"), "versions", TABLE)[0]["label"] == "first"
-    run(uri, "docs", "--to", f"{uri}-site")
+    run(uri, "docs", "--out", f"{uri}-site")
     page = service.open(f"{uri.rpartition('/')[2]}-site").get("index.html")
     assert b"orders" in page.data
     if service.scheme == "az":  # one more job of Spark is enough for each
