@@ -1,4 +1,4 @@
-"""What `singerlake erase` does without --check: which rows, what is in the way, what is told."""
+"""What `singerlake erase` does without --search: which rows, what is in the way, what is told."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNTOLD = (
 )
 NOTHING = (
     "nothing was changed: check that the ids are as _row_id shows them (singerlake query "
-    "--row-metadata), and that it is this table; what a check still finds of such rows is left "
+    "--row-metadata), and that it is this table; what a search still finds of such rows is left "
     "over, and goes with: singerlake vacuum TABLE --retain 0s --no-retention-guard"
 )
 _WHERE = re.compile(
@@ -256,7 +256,7 @@ def _print(done: Erased, options: EraseOptions) -> None:
         output.say(NOTHING)
     elif done.is_done and not options.dry_run:
         first = next(iter(done.tables))
-        output.say(f"see that nothing is left with: singerlake erase --check {first} --key …")
+        output.say(f"check that nothing is left with: singerlake erase --search {first} --key …")
 
 
 def _print_earlier(one: Earlier) -> None:
@@ -287,7 +287,7 @@ def _print_table(table: TableName, done: OfTable, *, would: bool) -> None:
     if done.told_until:
         output.say(
             f"readers behind it are told to delete them until {done.told_until[:19]}Z; until then "
-            "their keys are kept, and the check finds them"
+            "their keys are kept, and a search finds them"
         )
     if done.blocked:
         verb = "would be blocked" if would else "blocked"

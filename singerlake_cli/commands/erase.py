@@ -1,4 +1,4 @@
-"""singerlake erase: take rows out of all of a table, or see that they are nowhere in a lake."""
+"""singerlake erase: erase rows of a table for good, or search all of a lake for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHOWN = 50
 @click.command("erase")
 @click.argument("table", required=False, shell_complete=complete_table)
 @click.option(
-    "--check", "checking", is_flag=True, help="Erase nothing: say where rows or texts still are."
+    "--search", "searching", is_flag=True, help="Erase nothing: list where rows or texts still are."
 )
 @click.option(
     "--key",
@@ -120,7 +120,7 @@ SHOWN = 50
 def command(
     shared: Shared,
     table: str | None,
-    checking: bool,
+    searching: bool,
     keys: tuple[str, ...],
     texts: tuple[str, ...],
     file: str | None,
@@ -143,7 +143,7 @@ def command(
 ) -> None:
     """Erase rows of a TABLE for good, and of others.
 
-    With --check, see that they are gone.
+    With --search, check that they are gone.
 
     Every line of a row goes: from the present state, from earlier ones and from frozen versions,
     which keep their numbers and tell of it. Each version is proved to be what it was, less
@@ -157,13 +157,13 @@ def command(
     tables, for --where, and to rebuild published copies that SQL computes; --engine decides
     otherwise.
 
-    With --check nothing is changed. It reads every object below the lake's prefix, whether a log
+    With --search nothing is changed. It reads every object below the lake's prefix, whether a log
     names it or not: blocks, also of dropped files and of writers that died, refused lines,
     indexes, files that rows name, the log and its manifest, and on S3 also earlier versions of
     objects; and what is published, where it can be reached. A key is looked for in the rows of
     its table; a text in every value, however JSON spells it, and in all other bytes.
 
-    The exit code of --check is 0 if all was read and nothing found, and 5 if not. What is sought
+    The exit code of --search is 0 if all was read and nothing found, and 5 if not. What is sought
     is not repeated in the output.
 
     \b
@@ -171,9 +171,9 @@ def command(
     singerlake erase tap-shop.customers --from ids.txt --reason "request 12"
     singerlake erase tap-shop.customers --key 4711 --reason "request 12" \\
         --also "tap-shop.orders where customer_id = 4711" --also staging.customers
-    singerlake erase --check tap-shop.customers --key 4711
-    singerlake erase --check --text ada@example.com --text "Ada Lovelace"
-    singerlake --output json erase --check --texts-from person.txt
+    singerlake erase --search tap-shop.customers --key 4711
+    singerlake erase --search --text ada@example.com --text "Ada Lovelace"
+    singerlake --output json erase --search --texts-from person.txt
     """
     context = click.get_current_context()
     if unblock:
@@ -186,11 +186,11 @@ def command(
         return
     if every:
         raise UsageError("--all goes with --unblock")
-    if checking:
-        _check_alone(context, "checking", ("table", "keys", "texts", "file", *_ANYWAY))
+    if searching:
+        _check_alone(context, "searching", ("table", "keys", "texts", "file", *_ANYWAY))
         context.exit(_check(shared, table, keys, (*texts, *_texts_of(file)), projections))
     if texts or file is not None:
-        raise UsageError("--text and --texts-from go with --check: rows are erased by --key")
+        raise UsageError("--text and --texts-from go with --search: rows are erased by --key")
     if table is None:
         raise UsageError("name the TABLE whose rows are to be erased")
     if reason is None:
@@ -207,7 +207,7 @@ def command(
 
 _ANYWAY = ("projections", "wait", "engine", "master", "conf")
 _ALONE = {
-    "checking": "--check looks for --key, --text and --texts-from: leave the others out",
+    "searching": "--search looks for --key, --text and --texts-from: leave the others out",
     "stop_telling": "--stop-telling goes with the TABLE alone: leave the others out",
     "unblock": "--unblock goes with --key, --from and --all: leave the others out",
 }

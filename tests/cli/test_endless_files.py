@@ -19,7 +19,7 @@ from tests.cli.call import run
 
 ZERO = "/dev/zero"
 COMMANDS = {
-    "erase --check --texts-from": ["erase", "--check", "--texts-from", ZERO],
+    "erase --search --texts-from": ["erase", "--search", "--texts-from", ZERO],
     "erase --from": ["erase", "t.s", "--reason", "r", "--from", ZERO],
     "erase --unblock --from": ["erase", "t.s", "--unblock", "--from", ZERO],
     "query --file": ["query", "--file", ZERO],
@@ -80,7 +80,7 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [["erase", "--check", "--texts-from", "-"], ["query", "--file", "-"]],
+    [["erase", "--search", "--texts-from", "-"], ["query", "--file", "-"]],
     ids=["erase", "query"],
 )
 def test_standard_input_has_an_end(tmp_path: Path, args: list[str]) -> None:

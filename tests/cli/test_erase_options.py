@@ -38,7 +38,7 @@ def test_a_table_without_a_key_has_nothing_to_tell_by(lake: Lake) -> None:
 
 def test_a_check_tells_nobody(lake: Lake) -> None:
     commit_rows(lake, "tap.t", ID, ["id"], [{"id": 1}])
-    done = call.run(lake, "erase", "--check", "tap.t", "--key", "1", "--silent")
+    done = call.run(lake, "erase", "--search", "tap.t", "--key", "1", "--silent")
     assert done.exit_code == 2
     assert "leave the others out" in done.stderr
 

@@ -254,7 +254,7 @@ CASES = {
         "singerlake.ops.change.change.change",
     ),
     "erase": Case(
-        ["erase", "--check", TABLE, "--key", "17"],
+        ["erase", "--search", TABLE, "--key", "17"],
         ["key 1", "data of the table", "still hold"],
     ),
     "verify": Case(

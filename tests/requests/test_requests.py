@@ -148,7 +148,7 @@ def test_a_large_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_check_reads_each_object_once(world: World) -> None:
     world.fill(transactions=3)
-    found = world.count(world.command("erase", "--check", "--text", "nobody"))
+    found = world.count(world.command("erase", "--search", "--text", "nobody"))
     hold("erase-check", found, t=3, k=3)
 
 

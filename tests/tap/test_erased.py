@@ -138,7 +138,7 @@ def test_the_log_has_no_key(lake: Lake, table: Table) -> None:
 
 def test_the_check_finds_the_keys_and_says_until_when(lake: Lake, table: Table) -> None:
     by_hand.erase(table, 2, until=SOON)
-    document = call.run_json(lake, "erase", "--check", str(NAME), "--key", "2", code=5)
+    document = call.run_json(lake, "erase", "--search", str(NAME), "--key", "2", code=5)
     assert "notice" in [one["kind"] for one in document["found"]]
     assert [
         note

@@ -149,7 +149,7 @@ def test_the_command_names_all_that_is_in_the_way(lake: Lake) -> None:
         (["erase", str(NAME), "--reason", "why"], "one of --key, --where and --from"),
         (["erase", "--key", KEY, "--reason", "why"], "name the TABLE"),
         ([*ASK, "--where", "id = 1"], "one of --key, --where and --from"),
-        ([*ASK, "--text", "Zoë"], "go with --check"),
+        ([*ASK, "--text", "Zoë"], "go with --search"),
         (["erase", str(NAME), "--reason", " ", "--key", KEY], "the reason is empty"),
         (["erase", str(NAME), "--reason", "a\nb", "--key", KEY], "the reason is empty"),
         (["erase", f"{NAME}.@1", "--reason", "why", "--key", KEY], "is a version"),
@@ -159,9 +159,9 @@ def test_the_command_names_all_that_is_in_the_way(lake: Lake) -> None:
         ([*ASK, "--also", f"{NAME}.@1 where id = 1"], "is a version"),
         ([*ASK, "--also", " "], "is not a table"),
         ([*ASK, "--also", "tap.b", "--also", "tap.b where id = 1"], "--also takes a TABLE once"),
-        (["erase", "--check", str(NAME), "--key", KEY, "--also", "tap.b"], "leave the others out"),
+        (["erase", "--search", str(NAME), "--key", KEY, "--also", "tap.b"], "leave the others out"),
         (["erase", str(NAME), "--from", "no-such-file", "--reason", "why"], "there is no file"),
-        (["erase", "--check", str(NAME), "--key", KEY, "--reason", "w"], "leave the others out"),
+        (["erase", "--search", str(NAME), "--key", KEY, "--reason", "w"], "leave the others out"),
     ],
 )
 def test_what_makes_no_sense(lake: Lake, args: list[str], why: str) -> None:
