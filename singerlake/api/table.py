@@ -502,12 +502,12 @@ class Table(lake.Table):
         *,
         reason: str,
         where: str | None = None,
-        also: Mapping[str, str | None] | None = None,
+        tables: Mapping[str, str | None] | None = None,
         projections: str | Path | None = None,
-        leave_words: bool = False,
-        tell: timedelta | None = None,
+        allow_text_mentions: bool = False,
+        notify_downstream: timedelta | None = None,
         block: bool = False,
-        earlier_versions: bool = False,
+        purge_object_versions: bool = False,
         wait: float = 600.0,
         dry_run: bool = False,
         engine: str | None = None,
@@ -518,20 +518,22 @@ class Table(lake.Table):
         ::
 
             lake["tap-shop.customers"].erase(
-                ["17"], reason="request 12", also={"tap-shop.orders": "customer_id = 17"}
+                ["17"], reason="request 12", tables={"tap-shop.orders": "customer_id = 17"}
             )
 
         Args:
             ids: Their ids, as ``_row_id`` shows them.
             reason: Why: the log keeps it, so do not name the person.
             where: Instead of ids, a condition in SQL that held for them at any time.
-            also: More tables, each with the condition for its rows; None for the same ids or the
+            tables: More tables, each with the condition for its rows; None for the same ids or the
                 same condition.
             projections: Where projections are declared; ``projections.yml`` by default.
-            leave_words: Even if words in log entries name a row.
-            tell: For how long taps that are behind tell their targets to delete the rows.
+            allow_text_mentions: Even if text in log entries names a row.
+            notify_downstream: For how long taps that resume from an older bookmark emit deletions
+                of the rows.
             block: Leave out whatever comes with these keys again.
-            earlier_versions: Delete what the bucket keeps of the tables' objects from before, too.
+            purge_object_versions: Also delete all earlier versions of the tables' objects that the
+                bucket keeps.
             wait: How many seconds to wait for readers that may need what is to be deleted.
             dry_run: Only find out what would be done.
             engine: What reads and writes rows: ``local``, ``spark``, or ``auto`` for this process
@@ -550,7 +552,7 @@ class Table(lake.Table):
             DamagedError: A version would not be what it should; nothing was changed.
             RuntimeMissingError: Spark is needed, and it or Java is not installed.
         """
-        from singerlake.ops.erase import tables
+        from singerlake.ops.erase import tables as erasing
         from singerlake.ops.erase.plan import EraseOptions
         from singerlake.ops.erase.table import EraseRequest
 
@@ -560,11 +562,16 @@ class Table(lake.Table):
         if bool(said) == (where is not None):
             raise UsageError("say which rows: by their ids, or by a condition with where")
         within = lake.Lake(self.store)
-        asked = [EraseRequest(self, said, where), *tables.requests(within, also or {}, said, where)]
-        telling = 0.0 if tell is None else tell.total_seconds()
+        asked = [
+            EraseRequest(self, said, where),
+            *erasing.requests(within, tables or {}, said, where),
+        ]
+        telling = 0.0 if notify_downstream is None else notify_downstream.total_seconds()
         options = EraseOptions(
-            reason, dry_run, telling, block, earlier_versions, lease_wait_seconds=wait
+            reason, dry_run, telling, block, purge_object_versions, lease_wait_seconds=wait
         )
         file = None if projections is None else Path(projections)
         choice = self._choice(engine, spark)
-        return tables.erase(within, asked, options, choice, words=not leave_words, projections=file)
+        return erasing.erase(
+            within, asked, options, choice, words=not allow_text_mentions, projections=file
+        )

@@ -170,8 +170,8 @@ def test_a_vacuum_deletes_notices_whose_time_is_over_and_those_of_runs_that_died
 def test_telling_can_be_ended_before_its_time(lake: Lake, table: Table) -> None:
     state = sync(lake).state
     by_hand.erase(table, 2, until=SOON)
-    refused = call.run(lake, "erase", str(NAME), "--stop-telling", "--key", "2")
+    refused = call.run(lake, "erase", str(NAME), "--revoke-notices", "--key", "2")
     assert (refused.exit_code, "leave the others out" in refused.stderr) == (2, True)
-    assert call.run_json(lake, "erase", str(NAME), "--stop-telling")["notices_deleted"] == 1
+    assert call.run_json(lake, "erase", str(NAME), "--revoke-notices")["notices_deleted"] == 1
     assert not [*lake.store.list(f"{NAME.folder}erased/")]
     assert sync(lake, state).records() == []

@@ -94,7 +94,7 @@ def holding(place: Path) -> set[str]:
 
 def ask(tmp_path: Path, *more: str) -> tuple[str, ...]:
     key = ("--key", "471100", "--projections", str(tmp_path / "p.yml"), "--wait", "0")
-    also = ("--also", "tap.orders where customer = 471100", "--also", "staging.people")
+    also = ("--table", "tap.orders where customer = 471100", "--table", "staging.people")
     return ("erase", "tap.people", *key, *WHY, *also, *more)
 
 
@@ -187,7 +187,7 @@ def test_a_program_erases(lake: Lake, spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="say which rows"):
         orders.erase(reason="why", spark=spark)
     done = orders.erase(
-        where="customer = 1", reason="why", also={"tap.notes": "of = 1"}, wait=0, spark=spark
+        where="customer = 1", reason="why", tables={"tap.notes": "of = 1"}, wait=0, spark=spark
     )
     assert done.found and done.is_done
     assert [(str(name), one.keys) for name, one in done.tables.items()] == [
