@@ -144,16 +144,25 @@ def plain_errors() -> Iterator[None]:
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("singerlake")`` known to a session.
+    """Make ``spark.read.format("singerlake")`` known to a session that did not find it by itself.
 
-    It reads what is folded already: every frozen version, and every state that was queried
-    once. Options are ``lake`` (else the environment's SINGERLAKE_LAKE), ``version`` (a number,
-    a label or ``@17``) and ``on_type_mismatch`` (``fail`` or ``null``, as for :func:`read_table`).
-    Executors must have Singerlake installed.
+    Spark finds it if Singerlake is installed in the Python that Java starts: that of
+    ``PYSPARK_PYTHON``, or ``python3`` of the activated environment.
+
+    It reads materialized snapshots: every frozen version, and every snapshot that was queried
+    once; that of a small table is made. Options are
+
+    - ``lake``: where the lake lies; by default what SINGERLAKE_LAKE says.
+    - one of ``version`` (a number, or a label), ``label``, ``transaction`` and ``time``; by
+      default the head.
+    - ``on_type_mismatch``: ``fail`` or ``null``, as for :func:`read_table`.
+
+    With ``spark.sql.python.filterPushdown.enabled``, executors drop rows for which conditions do
+    not hold (``=``, ``<``, ``in``, ``is null`` and the like, on all columns but doubles, times and
+    nested ones) before these go to Java. Executors must have Singerlake installed.
 
     ::
 
-        register(spark)
         spark.read.format("singerlake").option("lake", uri).load("tap-shop.orders.1")
 
     Args:

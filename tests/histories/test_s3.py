@@ -17,13 +17,12 @@ from singerlake.ops.vacuum.leftovers import plan_leftovers, remove_leftovers
 from singerlake.ops.vacuum.plan import PARTS, VacuumOptions
 from singerlake.sql.queries.query import query
 from singerlake.sql.state import index_build
-from singerlake.sql.state.content import state_content
 from singerlake.sql.state.from_blocks import state
 from singerlake.storage.s3.store import S3Store
 from tests.build import commit_rows
 from tests.frozen import freeze_on_spark, vacuum_on_spark
 from tests.frozen import verify_on_spark as verify
-from tests.sql.index_frames import read_index
+from tests.sql.index_frames import read_index, state_content
 from tests.storage.conftest import (
     KEY_ID,
     SECRET,
