@@ -122,7 +122,7 @@ def test_erase(spark: SparkSession, s3_port: int) -> None:
     assert all(one.version for one in report.found), "only in what objects were"
     assert {one.kind for one in report.found} == {"data", "index", "log", "manifest"}
     assert report.not_read == [], "the upload was ended: the test's service dates it 2010"
-    again = table.erase(["7"], reason="request 12", wait=0, earlier_versions=True, spark=spark)
+    again = table.erase(["7"], reason="request 12", wait=0, purge_object_versions=True, spark=spark)
     assert (again.found, again.is_done) == (True, True)
     assert again.earlier[0].deleted >= kept.objects
     assert checked().is_clean

@@ -137,7 +137,7 @@ def test_a_snapshot_is_named_in_many_ways(
         ("tap.s.1", {"transaction": "1"}, "name one snapshot"),
         ("tap.s", {"version": "7"}, "has no version .*7"),
         ("tap.s", {"time": "soon"}, "soon"),
-        ("tap.s", {"misfits": "text"}, "neither fail nor null"),
+        ("tap.s", {"on_type_mismatch": "text"}, "neither fail nor null"),
         ("tap.t", {}, "tap.t"),
     ],
 )

@@ -36,7 +36,7 @@ from singerlake.sql.state.frames import spark_type
 NAME = "singerlake"
 
 
-_OPTIONS = ("path", "lake", "version", "label", "transaction", "time", "misfits")
+_OPTIONS = ("path", "lake", "version", "label", "transaction", "time", "on_type_mismatch")
 _STATES = ("version", "label", "transaction", "time")
 _PUSHES = "pyspark.sql.worker.data_source_pushdown_filters"
 """The module in whose process Spark hands conditions over."""
@@ -46,7 +46,7 @@ class SingerlakeSource(DataSource):
     """A table of a lake.
 
     Its options are ``lake``, one of ``version``, ``label``, ``transaction`` and ``time``, and
-    ``misfits``; see :func:`singerlake.spark.register`.
+    ``on_type_mismatch``; see :func:`singerlake.spark.register`.
     """
 
     @classmethod
@@ -63,9 +63,11 @@ class SingerlakeSource(DataSource):
     def reader(self, schema: T.StructType) -> DataSourceReader:
         """Make what reads the snapshot's files, each in a task."""
         table, snapshot = self._requested()
-        misfits = self.options.get("misfits") or FAIL
+        misfits = self.options.get("on_type_mismatch") or FAIL
         if misfits not in (FAIL, NULL):
-            raise UsageError(f"the option misfits={misfits!r} is neither {FAIL} nor {NULL}")
+            raise UsageError(
+                f"the option on_type_mismatch={misfits!r} is neither {FAIL} nor {NULL}"
+            )
         built = index.load(table, snapshot) or _made(table, snapshot)
         # Spark fails if a reader takes conditions and the setting for it is off, as it is by
         # default; only where it is on, it asks in this process.
