@@ -82,7 +82,7 @@ def run(folder: Path, rows: int, rounds: int) -> str:
         ("lake", ["ls", "--sizes"]),
         ("lake", ["vacuum", "--all", "--dry-run"]),
         ("filled", ["verify", "--all"]),
-        ("filled", ["projections", "--file", str(_declared(folder, count))]),
+        ("filled", ["projections", "--projections", str(_declared(folder, count))]),
     ):
         seconds, cpu, requests = _command(folder / name, args)
         goal = GOAL * count / TABLES

@@ -74,7 +74,7 @@ def _commands(folder: Path, row_file: str) -> dict[str, list[str]]:
         "query": ["query", ALL],
         "query csv": ["query", ALL, "--format", "csv"],
         "query jsonl": ["query", ALL, "--format", "jsonl"],
-        "query parquet": ["query", ALL, "--to", str(folder / "rows.parquet")],
+        "query parquet": ["query", ALL, "--out", str(folder / "rows.parquet")],
         "rows": ["rows", TABLE, "--key", "1"],
         "diff --stat": ["diff", TABLE, "@1", "@2", "--stat"],
         "diff": ["diff", TABLE, "@1", "@2"],
@@ -83,7 +83,7 @@ def _commands(folder: Path, row_file: str) -> dict[str, list[str]]:
     }
     for form in FORMATS:
         to = ["--key", "id", "--to", str(folder / "published"), "--format", form]
-        commands[f"publish {form}"] = ["publish", "--from", "tap_w.wide", *to]
+        commands[f"publish {form}"] = ["publish", "--table", "tap_w.wide", *to]
     return commands | {
         "upload": ["upload", TABLE, row_file],
         "revert": ["revert", TABLE, "--to-transaction", "1"],

@@ -21,8 +21,8 @@ def read_table(
     lake: str | Lake | None = None,
     version: int | str | None = None,
     spark: SparkSession | None = None,
-    provenance: bool = False,
-    misfits: str = "fail",
+    row_metadata: bool = False,
+    on_type_mismatch: str = "fail",
     files: str = "reference",
     file_bytes: int = 64 << 20,
 ) -> DataFrame:
@@ -40,11 +40,11 @@ def read_table(
         version: A version's number or label, or ``"@17"`` for the state at transaction 17; the
             head by default.
         spark: The session to read with; the running one by default, or a new one.
-        provenance: Give the table three more columns: ``_row_id``; ``_row_version``, the number
+        row_metadata: Give the table three more columns: ``_row_id``; ``_row_version``, the number
             of the row's block; and ``_transaction``, which brought the block.
-        misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
-            error to read one, ``null`` reads it as null, and ``text`` makes text of its
-            column. How many there are is logged as a warning.
+        on_type_mismatch: What becomes of values that do not fit their columns: with ``fail`` it is
+            an error to read one, ``null`` reads it as null, and ``text`` makes text of its column.
+            How many there are is logged as a warning.
         files: ``binary`` gives the table one more column for each that is of format
             ``singer.file``, or a list of such: ``photo_content`` behind ``photo``, with the
             file's bytes, checked against their hash; null where a row has no file in the lake.
@@ -71,8 +71,8 @@ def read_table(
         lake=lake,
         version=version,
         spark=spark,
-        provenance=provenance,
-        misfits=misfits,
+        row_metadata=row_metadata,
+        on_type_mismatch=on_type_mismatch,
         files=files,
         file_bytes=file_bytes,
     )
@@ -84,7 +84,7 @@ def diff(
     before: str,
     after: str | None = None,
     *,
-    misfits: str = "fail",
+    on_type_mismatch: str = "fail",
 ) -> FrameDiff:
     """Find what differs between two states of a table.
 
@@ -103,9 +103,9 @@ def diff(
         table: The table.
         before: A version's number or label, or ``"@17"`` for the state at transaction 17.
         after: The same; the head by default.
-        misfits: What becomes of values that do not fit their columns, in rows that differ: with
-            ``fail`` it is an error to read one, ``null`` reads it as null, and ``text`` makes text
-            of its column.
+        on_type_mismatch: What becomes of values that do not fit their columns, in rows that differ:
+            with ``fail`` it is an error to read one, ``null`` reads it as null, and ``text`` makes
+            text of its column.
 
     Returns:
         How the schemas differ (``compared.schema``), ``counts()``, and the rows as a frame. While
@@ -118,7 +118,7 @@ def diff(
     """
     from singerlake.ops.diff import frame as difference
 
-    return difference.diff(spark, table, before, after, misfits=misfits)
+    return difference.diff(spark, table, before, after, on_type_mismatch=on_type_mismatch)
 
 
 @contextmanager
@@ -144,16 +144,25 @@ def plain_errors() -> Iterator[None]:
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("singerlake")`` known to a session.
+    """Make ``spark.read.format("singerlake")`` known to a session that did not find it by itself.
 
-    It reads what is folded already: every frozen version, and every state that was queried
-    once. Options are ``lake`` (else the environment's SINGERLAKE_LAKE), ``version`` (a number,
-    a label or ``@17``) and ``misfits`` (``fail`` or ``null``, as for :func:`read_table`).
-    Executors must have Singerlake installed.
+    Spark finds it if Singerlake is installed in the Python that Java starts: that of
+    ``PYSPARK_PYTHON``, or ``python3`` of the activated environment.
+
+    It reads materialized snapshots: every frozen version, and every snapshot that was queried
+    once; that of a small table is made. Options are
+
+    - ``lake``: where the lake lies; by default what SINGERLAKE_LAKE says.
+    - one of ``version`` (a number, or a label), ``label``, ``transaction`` and ``time``; by
+      default the head.
+    - ``on_type_mismatch``: ``fail`` or ``null``, as for :func:`read_table`.
+
+    With ``spark.sql.python.filterPushdown.enabled``, executors drop rows for which conditions do
+    not hold (``=``, ``<``, ``in``, ``is null`` and the like, on all columns but doubles, times and
+    nested ones) before these go to Java. Executors must have Singerlake installed.
 
     ::
 
-        register(spark)
         spark.read.format("singerlake").option("lake", uri).load("tap-shop.orders.1")
 
     Args:

@@ -99,7 +99,7 @@ def alters(command: Command) -> Command:
         options = AlterOptions(
             comment=change.comment,
             metadata=change.metadata,
-            etag=change.etag,
+            if_transaction=change.if_transaction,
             dry_run=change.dry_run,
             new_version=change.new_version,
             label=change.label,

@@ -48,23 +48,23 @@ def unblock(
     )
 
 
-def stop_telling(shared: Shared, table: str | None) -> None:
-    """Delete what is kept to tell readers of erased rows, before its time.
+def revoke_notices(shared: Shared, table: str | None) -> None:
+    """Delete the deletion notices of erased rows, before their time.
 
     Raises:
         SingerlakeError: It cannot be done as asked, or not now.
     """
     if table is None:
-        raise UsageError("name the TABLE whose erased rows nobody is to be told of any more")
-    from singerlake.ops.suppression import stop_telling as stop
+        raise UsageError("name the TABLE whose deletion notices are to be revoked")
+    from singerlake.ops.suppression import revoke_notices as revoke
 
     found, _ = shared.lake().find(table)
-    count = stop(found.store, found.snapshot(dropped=True), VacuumOptions())
+    count = revoke(found.store, found.snapshot(dropped=True), VacuumOptions())
     shared.output.result(
         lambda: {"table": str(found.name), "notices_deleted": count},
         lambda: output.say(
-            f"{output.count(count, 'notice')} of rows erased from {found.name} deleted: readers "
-            "are told nothing more"
+            f"{output.count(count, 'notice')} of rows erased from {found.name} deleted: taps "
+            "emit no more deletions of these rows"
         ),
     )
 

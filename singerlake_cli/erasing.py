@@ -1,4 +1,4 @@
-"""What `singerlake erase` does without --check: which rows, what is in the way, what is told."""
+"""What `singerlake erase` does without --search: which rows, what is in the way, what is told."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 ELSEWHERE = "copies of the lake, backups, and what others made of the rows are not looked at"
 UNTOLD = (
-    "taps that read this table are told nothing: what targets have of the rows stays there until "
-    "somebody deletes it; --tell 30d tells them, and keeps the keys that long (--silent leaves "
-    "this note out)"
+    "downstream targets are not notified: they keep the rows until you delete them there; "
+    "--notify-downstream 30d has taps emit deletions, and keeps the keys that long (--no-notify "
+    "leaves this note out)"
 )
 NOTHING = (
-    "nothing was changed: see that the ids are as _row_id shows them (singerlake query "
-    "--provenance), and that it is this table; what a check still finds of such rows is left over, "
-    "and goes with: singerlake vacuum TABLE --retain 0s --no-retention-guard"
+    "nothing was changed: check that the ids are as _row_id shows them (singerlake query "
+    "--row-metadata), and that it is this table; what a search still finds of such rows is left "
+    "over, and goes with: singerlake vacuum TABLE --retain 0s --no-retention-guard"
 )
 _WHERE = re.compile(
     r"\s*(?P<table>.+?)(?:\s+where\s+(?P<condition>.+?))?\s*", re.IGNORECASE | re.DOTALL
@@ -60,8 +60,8 @@ class Asked:
         file: A file of ids, one a line.
         options: How, and why.
         words: Whether words in log entries are in the way.
-        silent: Whether it is said that nobody is to be told.
-        also: More tables, ``TABLE`` or ``TABLE where CONDITION``.
+        no_notify: Whether the note is left out that downstream targets are not notified.
+        others: More tables, ``TABLE`` or ``TABLE where CONDITION``.
         projections: Where projections are declared.
     """
 
@@ -70,8 +70,8 @@ class Asked:
     file: str | None
     options: EraseOptions
     words: bool
-    silent: bool = False
-    also: tuple[str, ...] = ()
+    no_notify: bool = False
+    others: tuple[str, ...] = ()
     projections: Path | None = None
 
 
@@ -96,7 +96,7 @@ def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int
     from singerlake.ops.erase import tables
 
     first = tables.requests(lake, {table: None}, ids, asked.where)
-    rows = [*first, *tables.requests(lake, _also(asked.also), ids, asked.where)]
+    rows = [*first, *tables.requests(lake, _others(asked.others), ids, asked.where)]
     with working(f"erasing rows of {', '.join(str(one.table.name) for one in rows)}"):
         done = tables.erase(
             lake, rows, asked.options, choice, words=asked.words, projections=asked.projections
@@ -104,7 +104,7 @@ def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int
     shared.output.note(ELSEWHERE)
     if lake.store.not_listed:
         shared.output.note(lake.store.not_listed)
-    told = asked.silent or asked.options.tell_seconds
+    told = asked.no_notify or asked.options.tell_seconds
     if not told and any(one.lines for one in done.tables.values()):
         shared.output.note(UNTOLD)
     shared.output.result(lambda: _as_json(done, asked.options), lambda: _print(done, asked.options))
@@ -116,13 +116,13 @@ def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int
     return 0 if done.found else NotFoundError.exit_code
 
 
-def _also(texts: Sequence[str]) -> dict[str, str | None]:
-    """The tables of --also, with their conditions."""
+def _others(texts: Sequence[str]) -> dict[str, str | None]:
+    """The tables of --table, with their conditions."""
     found: dict[str, str | None] = {}
     for text in texts:
         match = _WHERE.fullmatch(text)
         if match is None or match["table"] in found:
-            raise UsageError(f"--also takes a TABLE once, or 'TABLE where CONDITION': {text!r}")
+            raise UsageError(f"--table takes a TABLE once, or 'TABLE where CONDITION': {text!r}")
         found[match["table"]] = match["condition"]
     return found
 
@@ -256,7 +256,7 @@ def _print(done: Erased, options: EraseOptions) -> None:
         output.say(NOTHING)
     elif done.is_done and not options.dry_run:
         first = next(iter(done.tables))
-        output.say(f"see that nothing is left with: singerlake erase --check {first} --key …")
+        output.say(f"check that nothing is left with: singerlake erase --search {first} --key …")
 
 
 def _print_earlier(one: Earlier) -> None:
@@ -265,7 +265,7 @@ def _print_earlier(one: Earlier) -> None:
         output.say(f"{versions} of objects of {one.table} deleted")
     if one.objects:
         what = f"{output.count(one.objects, 'earlier version')} ({output.size(one.bytes)})"
-        do = one.why or "delete them by the same command with --earlier-versions"
+        do = one.why or "delete them by the same command with --purge-object-versions"
         output.say(f"the bucket keeps {what} of objects of {one.table}, which may have rows: {do}")
     elif one.why:
         output.say(f"whether the bucket keeps earlier versions is not known: {one.why}")
@@ -287,7 +287,7 @@ def _print_table(table: TableName, done: OfTable, *, would: bool) -> None:
     if done.told_until:
         output.say(
             f"readers behind it are told to delete them until {done.told_until[:19]}Z; until then "
-            "their keys are kept, and the check finds them"
+            "their keys are kept, and a search finds them"
         )
     if done.blocked:
         verb = "would be blocked" if would else "blocked"

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from singerlake.ops.diff.diff_lake import LakeDifference, TableDifference
 
 
-def compare(shared: Shared, before: str, after: str, *, misfits: str, choice: EngineChoice) -> None:
+def compare(
+    shared: Shared, before: str, after: str, *, on_type_mismatch: str, choice: EngineChoice
+) -> None:
     """Print how many rows of each table differ between two lake versions.
 
     Raises:
@@ -35,7 +37,7 @@ def compare(shared: Shared, before: str, after: str, *, misfits: str, choice: En
             def each(todo: Sequence[TableDifference]) -> Iterable[TableDifference]:
                 return bar.each(todo, lambda one: one.rows)
 
-            diff_lake(lake, found, choice, misfits=misfits, each=each)
+            diff_lake(lake, found, choice, on_type_mismatch=on_type_mismatch, each=each)
     shared.output.result(
         lambda: {
             "from": found.before.number,

@@ -36,7 +36,7 @@ COMMANDS = {
     "query": "query",
     "rows": "rows",
     "diff": "diff",
-    "files-of": "files_of",
+    "data-files": "data_files",
     "files": "files",
     "create-table": "create_table",
     "upload": "upload",
@@ -100,7 +100,7 @@ WRITES_MORE = {
 """Commands that change something before, or without, the log entry of a commit."""
 READS = {
     "diff",
-    "files-of",
+    "data-files",
     "history",
     "locks",
     "ls",

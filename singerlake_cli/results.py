@@ -46,7 +46,7 @@ def row_options(command: Command) -> Command:
             "form",
             type=click.Choice(FORMS),
             help="How rows are printed. All but `table` stream any number of rows.  [default: "
-            "what the name after --to ends in, else table]",
+            "what the name of the file in --out ends in, else table]",
         ),
         click.option(
             "--safe-cells",
@@ -55,9 +55,13 @@ def row_options(command: Command) -> Command:
             "upload --safe-cells takes it off.",
         ),
         click.option(
-            "--to", type=click.Path(path_type=Path), help="A file to write; parquet needs one."
+            "--out",
+            "to",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="A file to write; parquet needs one.",
         ),
-        click.option("--force", is_flag=True, help="Replace the file behind --to, if it is there."),
+        click.option("--force", is_flag=True, help="Replace the file in --out if it exists."),
     )
     for option in reversed(options):
         command = option(command)
@@ -77,7 +81,7 @@ def form_of(given: str | None, to: Path | None, *, as_json: bool) -> str:
     """
     if to is None:
         if given == "parquet":
-            raise UsageError("parquet is not for a terminal: name a file with --to")
+            raise UsageError("parquet is not for a terminal: name a file with --out")
         return "json" if as_json else given or "table"
     if given is not None:
         return given

@@ -335,7 +335,7 @@ def _packed(command: Command, options: Sequence[Callable[[Any], Any]]) -> Comman
         new_version: bool,
         label: str | None,
         dry_run: bool,
-        etag: int | None = None,
+        if_transaction: int | None = None,
         **kwargs: Any,
     ) -> Any:
         from singerlake.ops.change.plan import ChangeOptions  # late: a few commands need it
@@ -343,7 +343,7 @@ def _packed(command: Command, options: Sequence[Callable[[Any], Any]]) -> Comman
         change = ChangeOptions(
             comment=comment,
             metadata=pairs("--metadata", metadata),
-            etag=etag,
+            if_transaction=if_transaction,
             new_version=new_version,
             label=label,
             dry_run=dry_run,
@@ -366,14 +366,16 @@ def alter_options(command: Command) -> Command:
         *args: Any,
         metadata: tuple[str, ...],
         comment: str | None,
-        etag: int | None,
+        if_transaction: int | None,
         dry_run: bool,
         **kwargs: Any,
     ) -> Any:
         from singerlake.overlay.alter import AlterOptions  # late: a few commands need it
 
         more = pairs("--metadata", metadata)
-        options = AlterOptions(comment=comment, metadata=more, etag=etag, dry_run=dry_run)
+        options = AlterOptions(
+            comment=comment, metadata=more, if_transaction=if_transaction, dry_run=dry_run
+        )
         return command(*args, options=options, **kwargs)
 
     for option in reversed(_CHANGE_OPTIONS):
@@ -394,7 +396,7 @@ _SAID_OPTIONS = (
 _CHANGE_OPTIONS = (
     *_SAID_OPTIONS,
     click.option(
-        "--etag",
+        "--if-transaction",
         type=click.IntRange(min=1),
         metavar="TRANSACTION",
         help="Change nothing unless the table is still at this transaction.",

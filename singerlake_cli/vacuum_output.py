@@ -142,13 +142,13 @@ def print_plan(plan: VacuumPlan) -> None:
     if plan.combine:
         files = sum(group.files for group in plan.combine)
         size = output.size(sum(group.bytes for group in plan.combine))
-        output.say(f"  combine: {output.count(files, 'file')} into {len(plan.combine):,} ({size})")
+        output.say(f"  compact: {output.count(files, 'file')} into {len(plan.combine):,} ({size})")
     if plan.drop_history is not None:
         blocks = plan.drop_history.blocks
         rows = sum(block.rows for block in blocks)
         size = output.size(sum(block.length for block in blocks))
         output.say(
-            f"  drop history before transaction {plan.drop_history.floor}: looks through "
+            f"  expire history before transaction {plan.drop_history.floor}: looks through "
             f"{output.count(rows, 'record')} in {output.count(len(blocks), 'block')} ({size})"
         )
         for number, by in sorted(plan.drop_history.protected.items()):

@@ -19,7 +19,13 @@ else:
 ROOT = Path(__file__).parents[1]
 MAP = ROOT / "docs" / "internals" / "architecture.md"
 PAGES = [MAP, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", decisions_index.INDEX]
-PACKAGES = ("singerlake", "singerlake_cli", "tap_singerlake", "target_singerlake")
+PACKAGES = (
+    "singerlake",
+    "singerlake_cli",
+    "tap_singerlake",
+    "target_singerlake",
+    "pyspark_singerlake",
+)
 
 
 def layers(container: str) -> list[set[str]]:

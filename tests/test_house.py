@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("singerlake", "tap_singerlake", "target_singerlake", "singerlake_cli")
+PACKAGES = (
+    "singerlake",
+    "tap_singerlake",
+    "target_singerlake",
+    "singerlake_cli",
+    "pyspark_singerlake",
+)
 MODULES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 MAX_MODULE, MAX_FUNCTION = 800, 50
 

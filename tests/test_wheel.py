@@ -20,7 +20,13 @@ pytestmark = pytest.mark.usefixtures("environments")
 VERSIONS = ("3.13", "3.10", "3.12", "3.11")
 """The supported ones; the oldest and the newest first, for they differ most."""
 ANY = "any"
-PACKAGES = ("singerlake", "singerlake_cli", "tap_singerlake", "target_singerlake")
+PACKAGES = (
+    "singerlake",
+    "singerlake_cli",
+    "tap_singerlake",
+    "target_singerlake",
+    "pyspark_singerlake",
+)
 
 
 def found(version: str) -> str | None:

@@ -174,8 +174,8 @@ class Lake(lake.Lake):
         self,
         sql: str,
         *,
-        provenance: bool = False,
-        misfits: str = "fail",
+        row_metadata: bool = False,
+        on_type_mismatch: str = "fail",
         lake_version: LakeVersion | None = None,
         spark: SparkSession | None = None,
     ) -> QueryResult:
@@ -191,9 +191,10 @@ class Lake(lake.Lake):
 
         Args:
             sql: One SELECT.
-            provenance: Give every table three more columns: ``_row_id``, ``_row_version``, the
+            row_metadata: Give every table three more columns: ``_row_id``, ``_row_version``, the
                 number of the row's block, and ``_transaction``, which brought the block.
-            misfits: What becomes of values that do not fit: ``fail``, ``null`` or ``text``.
+            on_type_mismatch: What becomes of values that do not fit: ``fail``, ``null`` or
+                ``text``.
             lake_version: Read tables that are named without a version at that of this one.
             spark: The session; the running one by default, or a new one.
 
@@ -214,8 +215,8 @@ class Lake(lake.Lake):
             given(spark),
             self,
             sql,
-            provenance=provenance,
-            misfits=misfits,
+            row_metadata=row_metadata,
+            on_type_mismatch=on_type_mismatch,
             lake_version=lake_version,
         )
 
@@ -223,10 +224,10 @@ class Lake(lake.Lake):
         self,
         names: Iterable[str] | None = None,
         *,
-        file: str | os.PathLike[str] | None = None,
+        projections: str | os.PathLike[str] | None = None,
         full_refresh: bool = False,
         dry_run: bool = False,
-        at: int | str | None = None,
+        version: int | str | None = None,
         lake_version: int | str | LakeVersion | None = None,
         engine: str | None = None,
         spark: SparkSession | None = None,
@@ -235,10 +236,10 @@ class Lake(lake.Lake):
 
         Args:
             names: Which, and before them those that make what they read; all by default.
-            file: Where they are declared; ``projections.yml`` by default.
+            projections: The file that declares them; ``projections.yml`` by default.
             full_refresh: Compute and write everything anew.
             dry_run: Only find out what would be done.
-            at: Publish this frozen version, by number or label, beside the rows of now.
+            version: Publish this frozen version, by number or label, next to the current rows.
             lake_version: The same of the versions that this lake version, by number or label,
                 names of their tables.
             engine: As for :meth:`Table.publish`; SQL that computes and staging tables are Spark's.
@@ -248,7 +249,8 @@ class Lake(lake.Lake):
             What became of each, in the order in which they ran.
 
         Raises:
-            UsageError: What is declared cannot be, or both ``at`` and ``lake_version`` are given.
+            UsageError: What is declared cannot be, or both ``version`` and ``lake_version`` are
+                given.
             NotFoundError: None are declared, or a table that is read is not there, or there is
                 no such lake version.
             SingerlakeError: One failed. The others were published all the same, but those that
@@ -259,14 +261,14 @@ class Lake(lake.Lake):
         from singerlake.publish.declaration import declared
         from singerlake.publish.graph import graph
 
-        if at is not None and lake_version is not None:
-            raise UsageError("at and lake_version are two ways to ask: take one")
+        if version is not None and lake_version is not None:
+            raise UsageError("version and lake_version exclude each other: give one")
         if isinstance(lake_version, (int, str)):
             lake_version = self.lake_version(lake_version)
-        arranged = graph(self, declared(None if file is None else Path(file)))
+        arranged = graph(self, declared(None if projections is None else Path(projections)))
         wanted = arranged.projections if names is None else arranged.with_makers(names)
-        version = None if at is None else str(at)
-        options = PublishOptions(full_refresh, dry_run, version, lake_version)
+        at = None if version is None else str(version)
+        options = PublishOptions(full_refresh, dry_run, at, lake_version)
         choice = EngineChoice.of(engine, default=self._engine, spark=spark)
         return published(self, wanted, options, choice)
 

@@ -47,7 +47,7 @@ class Snapshot:
         snapshot: The table at the transaction.
         version: The frozen version that was asked for, if one was.
         engine: What makes the index of the state if it has none: ``auto``, ``local`` or ``spark``.
-        misfits: What becomes of values that do not fit their columns.
+        on_type_mismatch: What becomes of values that do not fit their columns.
     """
 
     def __init__(
@@ -57,17 +57,18 @@ class Snapshot:
         version: FrozenVersion | None = None,
         *,
         engine: str | None = None,
-        misfits: Misfits = "fail",
+        on_type_mismatch: Misfits = "fail",
     ) -> None:
-        if misfits not in _MISFITS:
-            raise UsageError(f"misfits={misfits!r} is neither {' nor '.join(map(repr, _MISFITS))}")
+        if on_type_mismatch not in _MISFITS:
+            choices = " nor ".join(map(repr, _MISFITS))
+            raise UsageError(f"on_type_mismatch={on_type_mismatch!r} is neither {choices}")
         self.table = table
         """The table."""
         self.version = version
         """The frozen version, where it was asked for by its number or label."""
         self._snapshot = snapshot
         self._choice = EngineChoice.of(engine)
-        self._misfits = misfits
+        self._misfits = on_type_mismatch
 
     def __repr__(self) -> str:
         """Show what it is, without a look at the store."""

@@ -81,7 +81,7 @@ class Table(lake.Table):
         transaction: int | None = None,
         time: datetime | str | None = None,
         engine: str | None = None,
-        misfits: Misfits = "fail",
+        on_type_mismatch: Misfits = "fail",
     ) -> Snapshot:
         """Get the table's state at a version, a transaction or a time; by default, as it is now.
 
@@ -92,8 +92,8 @@ class Table(lake.Table):
                 ``2026-11-20T12:00Z``, or a datetime; without a zone, it is in UTC.
             engine: What makes the index of the state if it has none: ``local``, ``spark``, or
                 ``auto`` for this process if the state is small. By default the lake's.
-            misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
-                error to read one, and ``null`` reads it as null.
+            on_type_mismatch: What becomes of values that do not fit their columns: with ``fail`` it
+                is an error to read one, and ``null`` reads it as null.
 
         Raises:
             NotFoundError: There is no such table, version or transaction, or its state was
@@ -102,7 +102,9 @@ class Table(lake.Table):
         """
         head = self.snapshot()
         frozen, snapshot = named_state(head, version, transaction, time)
-        return Snapshot(self, snapshot, frozen, engine=engine or self._engine, misfits=misfits)
+        return Snapshot(
+            self, snapshot, frozen, engine=engine or self._engine, on_type_mismatch=on_type_mismatch
+        )
 
     def open_file(self, file: Any) -> BufferedReader:
         """Open a file that a row names, for reading; it may be sought in.
@@ -135,7 +137,7 @@ class Table(lake.Table):
         before: int | str,
         after: int | str | None = None,
         *,
-        misfits: Literal["fail", "null", "text"] = "fail",
+        on_type_mismatch: Literal["fail", "null", "text"] = "fail",
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Diff[Any]:
@@ -154,9 +156,9 @@ class Table(lake.Table):
         Args:
             before: A version's number or label, or ``"@17"`` for the state at transaction 17.
             after: The same; the head by default.
-            misfits: What becomes of values that do not fit their columns, in rows that differ:
-                with ``fail`` it is an error to read one, ``null`` reads it as null, and ``text``
-                makes text of its column.
+            on_type_mismatch: What becomes of values that do not fit their columns, in rows that
+                differ: with ``fail`` it is an error to read one, ``null`` reads it as null, and
+                ``text`` makes text of its column.
             engine: As for :meth:`freeze`.
             spark: As for :meth:`freeze`.
 
@@ -174,7 +176,9 @@ class Table(lake.Table):
         from singerlake.ops.diff.table import DiffOptions, diff
 
         second = None if after is None else str(after)
-        return diff(self, DiffOptions(str(before), second, misfits), self._choice(engine, spark))
+        return diff(
+            self, DiffOptions(str(before), second, on_type_mismatch), self._choice(engine, spark)
+        )
 
     def freeze(
         self,
@@ -265,7 +269,7 @@ class Table(lake.Table):
         *,
         comment: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        etag: int | None = None,
+        if_transaction: int | None = None,
         overwrite: bool = False,
         new_version: bool = False,
         label: str | None = None,
@@ -287,7 +291,7 @@ class Table(lake.Table):
         Args:
             comment: Why; kept with the transaction.
             metadata: What else to keep with it.
-            etag: The transaction that the table must still be at.
+            if_transaction: The transaction that the table must still be at.
             overwrite: Change rows whatever version of them was read.
             new_version: Freeze what the change leaves, in the same transaction.
             label: That version's label.
@@ -302,7 +306,7 @@ class Table(lake.Table):
         options = ChangeOptions(
             comment=comment,
             metadata=metadata or {},
-            etag=etag,
+            if_transaction=if_transaction,
             overwrite=overwrite,
             new_version=new_version,
             label=label,
@@ -318,7 +322,7 @@ class Table(lake.Table):
         time: datetime | str | None = None,
         comment: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        etag: int | None = None,
+        if_transaction: int | None = None,
         dry_run: bool = False,
         allow_violations: bool = False,
         allow_misfits: bool = False,
@@ -333,7 +337,7 @@ class Table(lake.Table):
             time: As for :meth:`at`.
             comment: Why; kept with the transaction.
             metadata: What else to keep with it.
-            etag: Change nothing unless the table is still at this transaction.
+            if_transaction: Change nothing unless the table is still at this transaction.
             dry_run: Only work out what would be done.
             allow_violations: Even if the old rows break a constraint of today; the transaction
                 says so.
@@ -362,7 +366,7 @@ class Table(lake.Table):
             snapshot.number,
             dry_run=dry_run,
             writing=WriteOptions(metadata=kept(metadata or {}, comment)),
-            etag=etag,
+            if_transaction=if_transaction,
             allow_violations=allow_violations,
             allow_misfits=allow_misfits,
         )
@@ -374,7 +378,7 @@ class Table(lake.Table):
         on_conflict: Literal["fail", "keep", "undo"] = "fail",
         comment: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        etag: int | None = None,
+        if_transaction: int | None = None,
         dry_run: bool = False,
         allow_violations: bool = False,
         allow_misfits: bool = False,
@@ -389,7 +393,7 @@ class Table(lake.Table):
                 nothing, ``keep`` leaves them as they are, ``undo`` takes them back, too.
             comment: As for :meth:`revert`, and so are all that follow.
             metadata: What else to keep with the transaction.
-            etag: Change nothing unless the table is still at this transaction.
+            if_transaction: Change nothing unless the table is still at this transaction.
             dry_run: Only work out what would be done; conflicts are no error then.
             allow_violations: Even if rows that come back break a constraint of today.
             allow_misfits: Even if values that come back do not fit the type of their column now.
@@ -413,7 +417,7 @@ class Table(lake.Table):
             OnConflict(on_conflict),
             dry_run=dry_run,
             writing=WriteOptions(metadata=kept(metadata or {}, comment)),
-            etag=etag,
+            if_transaction=if_transaction,
             allow_violations=allow_violations,
             allow_misfits=allow_misfits,
         )
@@ -482,17 +486,17 @@ class Table(lake.Table):
         self,
         *,
         retain: timedelta = timedelta(days=7),
-        drop_history: bool = False,
+        expire_history: bool = False,
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Vacuumed:
-        """Combine small files and delete what nothing needs.
+        """Compact small files and delete what nothing needs.
 
         Args:
             retain: What was needed, or created, in this time stays; at least a day.
-            drop_history: Also drop rows that a later one has replaced, if no version and no
-                state within ``retain`` needs them.
-            engine: What copies files, and drops history: ``local``, ``spark``, or ``auto`` for
+            expire_history: Also delete row versions that a later one has replaced, if no frozen
+                version and no snapshot within ``retain`` needs them.
+            engine: What copies files, and expires history: ``local``, ``spark``, or ``auto`` for
                 this process up to 256 MiB of files and the size that :meth:`freeze` has for
                 rows. By default the lake's.
             spark: As for :meth:`freeze`.
@@ -506,7 +510,7 @@ class Table(lake.Table):
         from singerlake.ops.vacuum import plan as vacuum
         from singerlake.ops.vacuum.vacuum import vacuum as run
 
-        parts = tuple(p for p in vacuum.PARTS if drop_history or p != vacuum.DROP_HISTORY)
+        parts = tuple(p for p in vacuum.PARTS if expire_history or p != vacuum.DROP_HISTORY)
         options = vacuum.VacuumOptions(retain_seconds=retain.total_seconds(), parts=parts)
         options.check()
         return run(self, options, self._choice(engine, spark))
@@ -517,12 +521,12 @@ class Table(lake.Table):
         *,
         reason: str,
         where: str | None = None,
-        also: Mapping[str, str | None] | None = None,
+        tables: Mapping[str, str | None] | None = None,
         projections: str | Path | None = None,
-        leave_words: bool = False,
-        tell: timedelta | None = None,
+        allow_text_mentions: bool = False,
+        notify_downstream: timedelta | None = None,
         block: bool = False,
-        earlier_versions: bool = False,
+        purge_object_versions: bool = False,
         wait: float = 600.0,
         dry_run: bool = False,
         engine: str | None = None,
@@ -533,20 +537,22 @@ class Table(lake.Table):
         ::
 
             lake["tap-shop.customers"].erase(
-                ["17"], reason="request 12", also={"tap-shop.orders": "customer_id = 17"}
+                ["17"], reason="request 12", tables={"tap-shop.orders": "customer_id = 17"}
             )
 
         Args:
             ids: Their ids, as ``_row_id`` shows them.
             reason: Why: the log keeps it, so do not name the person.
             where: Instead of ids, a condition in SQL that held for them at any time.
-            also: More tables, each with the condition for its rows; None for the same ids or the
+            tables: More tables, each with the condition for its rows; None for the same ids or the
                 same condition.
             projections: Where projections are declared; ``projections.yml`` by default.
-            leave_words: Even if words in log entries name a row.
-            tell: For how long taps that are behind tell their targets to delete the rows.
+            allow_text_mentions: Even if text in log entries names a row.
+            notify_downstream: For how long taps that resume from an older bookmark emit deletions
+                of the rows.
             block: Leave out whatever comes with these keys again.
-            earlier_versions: Delete what the bucket keeps of the tables' objects from before, too.
+            purge_object_versions: Also delete all earlier versions of the tables' objects that the
+                bucket keeps.
             wait: How many seconds to wait for readers that may need what is to be deleted.
             dry_run: Only find out what would be done.
             engine: What reads and writes rows: ``local``, ``spark``, or ``auto`` for this process
@@ -565,7 +571,7 @@ class Table(lake.Table):
             DamagedError: A version would not be what it should; nothing was changed.
             RuntimeMissingError: Spark is needed, and it or Java is not installed.
         """
-        from singerlake.ops.erase import tables
+        from singerlake.ops.erase import tables as erasing
         from singerlake.ops.erase.plan import EraseOptions
         from singerlake.ops.erase.table import EraseRequest
 
@@ -575,14 +581,19 @@ class Table(lake.Table):
         if bool(said) == (where is not None):
             raise UsageError("say which rows: by their ids, or by a condition with where")
         within = lake.Lake(self.store)
-        asked = [EraseRequest(self, said, where), *tables.requests(within, also or {}, said, where)]
-        telling = 0.0 if tell is None else tell.total_seconds()
+        asked = [
+            EraseRequest(self, said, where),
+            *erasing.requests(within, tables or {}, said, where),
+        ]
+        telling = 0.0 if notify_downstream is None else notify_downstream.total_seconds()
         options = EraseOptions(
-            reason, dry_run, telling, block, earlier_versions, lease_wait_seconds=wait
+            reason, dry_run, telling, block, purge_object_versions, lease_wait_seconds=wait
         )
         file = None if projections is None else Path(projections)
         choice = self._choice(engine, spark)
-        return tables.erase(within, asked, options, choice, words=not leave_words, projections=file)
+        return erasing.erase(
+            within, asked, options, choice, words=not allow_text_mentions, projections=file
+        )
 
 
 def _named(version: FrozenVersion) -> str:

@@ -202,21 +202,21 @@ def check_rows_unchanged(present: TableState, planned: int) -> None:
             )
 
 
-def check_etag(present: TableState, etag: int | None) -> None:
+def check_transaction(present: TableState, if_transaction: int | None) -> None:
     """Refuse to change a table that is no longer at the transaction it was asked to be at.
 
     Raises:
         ConflictError: It is at another.
     """
-    if etag is not None and present.number < etag:
+    if if_transaction is not None and present.number < if_transaction:
         raise ConflictError(
-            f"{present.table} is at transaction {present.number}, and has no {etag} yet: nothing "
-            "was changed; look at it, and change it with the number that you looked at"
+            f"{present.table} is at transaction {present.number}, and has no {if_transaction} yet: "
+            "nothing was changed; look at it, and change it with the number that you looked at"
         )
-    if etag is not None and present.number != etag:
+    if if_transaction is not None and present.number != if_transaction:
         raise ConflictError(
-            f"{present.table} is at transaction {present.number}, not {etag} any more: nothing was "
-            "changed; look at what came in between, and change it again"
+            f"{present.table} is at transaction {present.number}, not {if_transaction} any more: "
+            "nothing was changed; look at what came in between, and change it again"
         )
 
 

@@ -124,7 +124,7 @@ def drop_table(
         return going
 
     def draft(present: TableState) -> Entry:
-        conflicts.check_etag(present, options.etag)
+        conflicts.check_transaction(present, options.if_transaction)
         if not with_versions:
             conflicts.check_no_versions(present)
         return _draft(present, Operation.DROP, options)
@@ -174,7 +174,7 @@ def undrop_table(
         return coming
 
     def draft(present: TableState) -> Entry:
-        conflicts.check_etag(present, options.etag)
+        conflicts.check_transaction(present, options.if_transaction)
         conflicts.check_restorable(present)
         return _draft(present, Operation.UNDROP, options)
 
@@ -218,7 +218,7 @@ def _check(snapshot: TableState, options: AlterOptions) -> None:
             f"{snapshot.table} has lost its log, in which it would be kept: make it again with: "
             f"singerlake rebuild {snapshot.table}"
         )
-    conflicts.check_etag(snapshot, options.etag)
+    conflicts.check_transaction(snapshot, options.if_transaction)
 
 
 def _draft(present: TableState, operation: Operation, options: AlterOptions) -> Entry:

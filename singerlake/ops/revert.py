@@ -44,7 +44,7 @@ class RevertOptions:
         to: The transaction to go back to.
         dry_run: Only find out what would be done.
         writing: Locks, and what to keep with the transaction.
-        etag: The transaction that the table must still be at.
+        if_transaction: The transaction that the table must still be at.
         allow_violations: Revert even if old rows break the constraints that the table has now; the
             transaction says so.
         allow_misfits: Revert even if old values do not fit the type that their column has now; the
@@ -54,7 +54,7 @@ class RevertOptions:
     to: int
     dry_run: bool = False
     writing: WriteOptions = field(default_factory=WriteOptions)
-    etag: int | None = None
+    if_transaction: int | None = None
     allow_violations: bool = False
     allow_misfits: bool = False
 
@@ -86,10 +86,10 @@ def revert(
     """
     choice = choice or EngineChoice()
     # Java starts before a lease is asked for, and not for what is refused.
-    outline = plans.outlined(head or table.snapshot(), options.to, options.etag)
+    outline = plans.outlined(head or table.snapshot(), options.to, options.if_transaction)
     engine = _engine_for(choice, outline)
     with told(table, "revert", active=not options.dry_run) as telling, table.lease() as lease:
-        wanted = plans.plan(table.store, lease.snapshot, options.to, options.etag)
+        wanted = plans.plan(table.store, lease.snapshot, options.to, options.if_transaction)
         # Another time: the table may have grown, or got constraints, since it was looked at.
         engine = _engine_for(choice, wanted, engine)
         old = building.ensure(engine, table, wanted.to)

@@ -131,7 +131,7 @@ def unblock(
     return update_checkpoint(store, after), before.keys - said.keys
 
 
-def stop_telling(store: Store, head: TableState, options: VacuumOptions) -> int:
+def revoke_notices(store: Store, head: TableState, options: VacuumOptions) -> int:
     """Delete the keys of erased rows that are kept to tell readers of them, before their time.
 
     Args:

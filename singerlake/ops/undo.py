@@ -47,7 +47,7 @@ class UndoOptions:
         on_conflict: What becomes of rows that were touched again since.
         dry_run: Only find out what would be done; conflicts are no error then.
         writing: Locks, and what to keep with the transaction.
-        etag: The transaction that the table must still be at.
+        if_transaction: The transaction that the table must still be at.
         allow_violations: Undo even if rows that come back break the constraints that the table has
             now; the transaction says so.
         allow_misfits: Undo even if values that come back do not fit the type that their column has
@@ -58,7 +58,7 @@ class UndoOptions:
     on_conflict: OnConflict = OnConflict.FAIL
     dry_run: bool = False
     writing: WriteOptions = field(default_factory=WriteOptions)
-    etag: int | None = None
+    if_transaction: int | None = None
     allow_violations: bool = False
     allow_misfits: bool = False
 
@@ -115,7 +115,7 @@ class Undone:
 
 def plan(table: Table, options: UndoOptions) -> UndoPlan:
     """Check what can be checked before a row is read; raises as :func:`undo` does."""
-    return plans.plan(table.store, table.snapshot(), options.numbers, options.etag)
+    return plans.plan(table.store, table.snapshot(), options.numbers, options.if_transaction)
 
 
 def undo(
@@ -148,7 +148,7 @@ def undo(
     engine = _engine_for(choice, outline or plan(table, options))
     telling = told(table, "revert", active=not options.dry_run)
     with telling as run, table.lease() as lease:
-        wanted = plans.plan(table.store, lease.snapshot, options.numbers, options.etag)
+        wanted = plans.plan(table.store, lease.snapshot, options.numbers, options.if_transaction)
         # Another time: the table may have grown, or got constraints, since it was looked at.
         engine = _engine_for(choice, wanted, engine)
         done = _Job(table, wanted, engine, options).run()

@@ -27,7 +27,7 @@ class UpdateOptions:
 
     Attributes:
         values: New values by column, as SQL.
-        ids: The rows, as ``query --provenance`` gives their ids; all of them must be there.
+        ids: The rows, as ``query --row-metadata`` gives their ids; all of them must be there.
         where: A condition in SQL instead; without either, all rows are meant.
         change: How the table is changed.
     """
@@ -54,7 +54,8 @@ def update(
             process.
         InvalidQueryError: A condition or a value is not valid SQL, or not of its column's type.
         RejectedRowsError: A row is not there, or its new value is not allowed.
-        ConflictError: Others kept changing the rows, or the table has moved on from the etag.
+        ConflictError: Others kept changing the rows, or the table is no longer at
+            ``if_transaction``.
         ViolationsError: Rows would break a constraint.
         LockTimeoutError: A writer did not give its lock up in time.
         RuntimeMissingError: Spark is needed, and it or Java is not installed.

@@ -47,7 +47,7 @@ class AlterOptions:
     Attributes:
         comment: Why; kept with the transaction.
         metadata: What else the user says of it; kept too.
-        etag: The transaction that the table must still be at.
+        if_transaction: The transaction that the table must still be at.
         dry_run: Only say what would be done.
         writing: How to treat other writers.
         allow_misfits: Give a column its type even if values of it do not fit.
@@ -57,7 +57,7 @@ class AlterOptions:
 
     comment: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    etag: int | None = None
+    if_transaction: int | None = None
     dry_run: bool = False
     writing: WriteOptions = field(default_factory=WriteOptions)
     allow_misfits: bool = False
@@ -300,7 +300,7 @@ def plan(head: TableState, change: OverlayChange, options: AlterOptions) -> Alte
             f"{head.table} has lost its log, in which it would be kept: make it again with: "
             f"singerlake rebuild {head.table}"
         )
-    conflicts.check_etag(head, options.etag)
+    conflicts.check_transaction(head, options.if_transaction)
     check_metadata(options.metadata)
     return AlterPlan(head, change(head))
 
@@ -354,7 +354,7 @@ def commit_alter(
     """
 
     def draft(present: TableState) -> Entry:
-        conflicts.check_etag(present, options.etag)
+        conflicts.check_transaction(present, options.if_transaction)
         if by_rows:
             conflicts.check_columns_unchanged(present, wanted.head)
             conflicts.check_rows_unchanged(present, wanted.head.number)

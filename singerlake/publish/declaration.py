@@ -74,12 +74,13 @@ def declared(file: Path | None = None) -> list[Projection]:
         if usual.exists():
             return read(usual)
         raise NotFoundError(
-            f"there is no {usual}: declare projections in it, or name another file with --file"
+            f"there is no {usual}: declare projections in it, or name another file with "
+            "--projections"
         )
     if usual.exists():
         raise UsageError(
             f"projections are declared twice, in the setting projections ({SETTING}) and in "
-            f"{usual}: keep one of them, or say --file"
+            f"{usual}: keep one of them, or name one with --projections"
         )
     try:
         document = json.loads(setting)

@@ -170,7 +170,7 @@ class _Folder(Destination):
             if not self._to.exists():
                 return None
             if not self._to.is_dir():
-                raise UsageError(f"{self._to} is a file: name a folder for the site with --to")
+                raise UsageError(f"{self._to} is a file: name a folder for the site with --out")
             self._take_turn()
             file = self._to / paths.STATE
             left = [one for one in self._to.iterdir() if _is_building(one)]
@@ -181,7 +181,7 @@ class _Folder(Destination):
         if first is not None and state is None:
             raise UsageError(
                 f"{self._to} holds something else ({first.name}): name an empty folder, or one "
-                "that a site was written to, with --to"
+                "that a site was written to, with --out"
             )
         for killed in left:
             shutil.rmtree(killed, ignore_errors=True)
@@ -246,7 +246,7 @@ class _Bucket(Destination):
         if first is not None:
             raise UsageError(
                 f"{self._to} holds something else ({first}): name an empty prefix, or one "
-                "that a site was written to, with --to"
+                "that a site was written to, with --out"
             )
         return None
 

@@ -305,7 +305,7 @@ def file_commands(shown: str, has_files: bool, sampled: Iterable[Column] = ()) -
     ]
     one = next((sample.file for column in sampled for sample in column.samples if sample.file), "")
     if digest := file_paths.digest_in(one[one.rfind(file_paths.FOLDER) :])[:16]:
-        text = _shell("files get", shown) + f" {digest} --to {digest}"
+        text = _shell("files get", shown) + f" {digest} --out {digest}"
         found.append(Command("Take out one of them, by its SHA-256", text))
     return found
 
@@ -333,7 +333,7 @@ def version_commands(
         Command(
             "Export it as Parquet",
             _shell("query", _select(f"{sql}.{number}"))
-            + f" --format parquet --to {shlex.quote(f'{name.stream}-{number}.parquet')}",
+            + f" --format parquet --out {shlex.quote(f'{name.stream}-{number}.parquet')}",
         ),
         Command("Prove that it is unchanged", _shell("verify", shown)),
         Command("Turn the table back to it", _shell("revert", shown) + f" --to {number}"),

@@ -29,7 +29,7 @@ class Source:
     Attributes:
         table: The table.
         version: Its version's number; None where the query did not ask for one.
-        transaction: The transaction whose state it is: the result's etag.
+        transaction: The transaction that was read, which ``if_transaction`` takes.
         misfits: How many values of a column were replaced because they do not fit it.
         commit: That transaction's id.
         erased: The last transaction that had erased rows of the table by then; 0 for none.

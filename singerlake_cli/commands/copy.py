@@ -26,14 +26,13 @@ from singerlake_cli.shared import Shared, pairs
 from singerlake_cli.working import follow, working
 
 
-def _end_option(name: str, end: str) -> Callable[[Any], Any]:
+def _setting_option(name: str, lake: str, variables: str) -> Callable[[Any], Any]:
     return click.option(
-        f"--{name}",
-        f"{name}_settings",
+        name,
         multiple=True,
         metavar="NAME=VALUE",
-        help=f"A setting of the {end}'s store, such as aws_profile=backup; may be repeated. "
-        f"Secrets come from SINGERLAKE_{name.upper()}_AWS_SECRET_ACCESS_KEY and the like.",
+        help=f"A setting of the store of {lake}, such as aws_profile=backup; may be repeated. "
+        f"Secrets come from SINGERLAKE_{variables}_AWS_SECRET_ACCESS_KEY and the like.",
     )
 
 
@@ -51,8 +50,8 @@ def _end_option(name: str, end: str) -> Callable[[Any], Any]:
 )
 @click.option("--verify", is_flag=True, help="Also read all of DST again, block by block.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@_end_option("from", "source")
-@_end_option("to", "destination")
+@_setting_option("--source-setting", "SRC", "FROM")
+@_setting_option("--destination-setting", "DST", "TO")
 @click.option(
     "--transfers",
     type=click.IntRange(1, 64),
@@ -78,8 +77,8 @@ def command(
     sync: bool,
     verify: bool,
     dry_run: bool,
-    from_settings: tuple[str, ...],
-    to_settings: tuple[str, ...],
+    source_setting: tuple[str, ...],
+    destination_setting: tuple[str, ...],
     transfers: int,
     wait: float,
 ) -> None:
@@ -95,16 +94,19 @@ def command(
     singerlake copy s3://prod/lake /mnt/backup --sync
     singerlake copy lake s3://paper/data tap-shop.orders.2
     singerlake copy lake s3://paper/data --lake-version 2026-q3
-    singerlake copy s3://a/lake s3://b/lake --from aws_profile=prod --to aws_profile=backup
+    singerlake copy s3://a/lake s3://b/lake --source-setting aws_profile=prod \\
+        --destination-setting aws_profile=backup
     """
     if lake_version is not None and tables:
         raise UsageError("--lake-version says which tables are copied: leave the TABLES out")
     if lake_version is not None and sync:
         raise UsageError("--sync follows whole tables: leave it out, or copy all of the lake")
-    lake = Lake.open(source, of_an_end("FROM", pairs("--from", from_settings)))
+    lake = Lake.open(source, of_an_end("FROM", pairs("--source-setting", source_setting)))
     if sync and any(lake.find(text)[1].version is not None for text in tables):
         raise UsageError("--sync follows a table's log: leave it out, or name whole tables")
-    store = open_store(destination, of_an_end("TO", pairs("--to", to_settings)))
+    store = open_store(
+        destination, of_an_end("TO", pairs("--destination-setting", destination_setting))
+    )
     check_place(lake.store, store)
     options = CopyOptions(
         sync=sync, verify=verify, dry_run=dry_run, transfers=transfers, lease_wait_seconds=wait

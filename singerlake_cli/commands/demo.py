@@ -115,8 +115,8 @@ def _story() -> None:
     _cli("diff", "tap-shop.orders", "monday")
     _say("For tools that know nothing of Singerlake: published as Parquet, the newest orders first")
     place = ["--to", "published/orders", "--order-by", "ordered_at desc"]
-    _cli("publish", "--from", "tap_shop.orders", *place)
-    _cli("publish", "--from", "tap_shop.orders", *place)
+    _cli("publish", "--table", "tap_shop.orders", *place)
+    _cli("publish", "--table", "tap_shop.orders", *place)
     _read_published("published/orders")
     _say("Back out: every record, byte for byte, into any Singer target")
     _pipe("tap-singerlake", ["--config", "tap.json"], None, "everything.jsonl")

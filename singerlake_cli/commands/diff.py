@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "--limit", type=click.IntRange(min=1), metavar="NUMBER", help="At most so many of the rows."
 )
 @click.option(
-    "--misfits",
+    "--on-type-mismatch",
     type=click.Choice(["fail", "null", "text"]),
     default="fail",
     show_default=True,
@@ -58,7 +58,7 @@ def command(
     to: Path | None,
     force: bool,
     limit: int | None,
-    misfits: str,
+    on_type_mismatch: str,
     choice: EngineChoice,
 ) -> None:
     """Show what differs between two states of a TABLE.
@@ -82,7 +82,7 @@ def command(
 
     \b
     singerlake diff tap-shop.orders monday --stat
-    singerlake diff tap-shop.orders 1 2 --to changes.csv
+    singerlake diff tap-shop.orders 1 2 --out changes.csv
     singerlake diff tap-shop.orders @17 @18 --format jsonl | jq 'select(.change == "removed").key'
     singerlake diff --lake-versions 2026-q2 2026-q3
     """
@@ -95,7 +95,7 @@ def command(
             )
         from singerlake_cli.lake_differences import compare
 
-        compare(shared, *lake_versions, misfits=misfits, choice=choice)
+        compare(shared, *lake_versions, on_type_mismatch=on_type_mismatch, choice=choice)
         return
     if table is None or before is None:
         raise click.UsageError(f"Missing argument '{'TABLE' if table is None else 'FROM'}'.")
@@ -105,7 +105,7 @@ def command(
             f"name the table alone, and then what to compare: {ref.table} {ref.version} …"
         )
     if stat and (form is not None or to is not None or limit is not None):
-        raise UsageError("--stat prints no rows: leave out --format, --to and --limit")
+        raise UsageError("--stat prints no rows: leave out --format, --out and --limit")
     file, form = _file_and_form(shared, form, to, force=force, safe_cells=safe_cells)
     compared = plan(lake_table.snapshot(), before, after)
     if compared.same_state and form == "table" and file is None:
@@ -113,11 +113,11 @@ def command(
         return
     from singerlake.ops.diff.table import DiffOptions, diff
 
-    options = DiffOptions(before, after, misfits)
+    options = DiffOptions(before, after, on_type_mismatch)
     with working(f"comparing {ref.table}"):
         found = diff(lake_table, options, choice, wanted=compared)
     with found:
-        _warn(shared, found, misfits)
+        _warn(shared, found, on_type_mismatch)
         if stat:
             _print_stat(shared, found)
         elif form == "table" and file is None:
@@ -131,7 +131,7 @@ def _file_and_form(
 ) -> tuple[NewFile | None, str]:
     """Where rows go, if into a file, and as what."""
     if force and to is None:
-        raise UsageError("--force replaces the file behind --to: name one")
+        raise UsageError("--force replaces the file in --out: name one")
     file = None if to is None else NewFile(to, force=force)
     form = results.form_of(form, to, as_json=shared.json)
     if safe_cells and form not in ("csv", "tsv"):

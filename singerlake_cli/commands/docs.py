@@ -19,7 +19,8 @@ from singerlake_cli.working import working
 
 @click.command("docs")
 @click.option(
-    "--to",
+    "--out",
+    "to",
     metavar="PLACE",
     default="site",
     show_default=True,
@@ -63,14 +64,14 @@ def command(
 
     \b
     singerlake docs
-    singerlake docs --to public --open
-    singerlake docs --to s3://bucket/docs
-    singerlake docs --format markdown --to docs/lake
+    singerlake docs --out public --open
+    singerlake docs --out s3://bucket/docs
+    singerlake docs --format markdown --out docs/lake
     """
     if opened and (form != "html" or "://" in to):
         raise UsageError("--open shows a site of HTML in a folder on this machine")
     if not to:
-        raise UsageError("--to is empty: name a folder, s3://bucket/prefix, gs://… or az://…")
+        raise UsageError("--out is empty: name a folder, s3://bucket/prefix, gs://… or az://…")
     lake = shared.lake()
     options = site.Options(now=_now(), form=form, title=title, samples=samples, anew=rebuild)
     with open_destination(to) as destination, working(f"writing {to}"):

@@ -57,7 +57,7 @@ def command(
         going = drop_table(
             store,
             snapshot,
-            AlterOptions(etag=options.etag, dry_run=True),
+            AlterOptions(if_transaction=options.if_transaction, dry_run=True),
             with_versions=with_versions,
         )
         confirm(f"Drop {ref.table} ({held_words(going)})?")

@@ -1,4 +1,4 @@
-"""singerlake erase: take rows out of all of a table, or see that they are nowhere in a lake."""
+"""singerlake erase: erase rows of a table for good, or search all of a lake for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHOWN = 50
 @click.command("erase")
 @click.argument("table", required=False, shell_complete=complete_table)
 @click.option(
-    "--check", "checking", is_flag=True, help="Erase nothing: say where rows or texts still are."
+    "--search", "searching", is_flag=True, help="Erase nothing: list where rows or texts still are."
 )
 @click.option(
     "--key",
@@ -73,16 +73,16 @@ SHOWN = 50
     help="How long to wait for readers that may need files that are about to be deleted.",
 )
 @click.option(
-    "--leave-words",
+    "--allow-text-mentions",
     is_flag=True,
-    help="Erase even if words in log entries, such as comments or a tap's bookmark, name a row.",
+    help="Erase even if text in log entries, such as comments or a tap's bookmark, names a row.",
 )
 @click.option(
-    "--tell",
+    "--notify-downstream",
     type=duration,
     metavar="DURATION",
-    help="Have taps that are behind tell their targets to delete the rows, for so long. Their keys "
-    "are kept until then.",
+    help="Create a notice for this time: taps that resume from an older bookmark emit deletions of "
+    "the rows. Their keys are kept until then.",
 )
 @click.option(
     "--block",
@@ -91,20 +91,25 @@ SHOWN = 50
     "Keyed hashes of them are kept.",
 )
 @click.option(
-    "--earlier-versions",
+    "--purge-object-versions",
     is_flag=True,
-    help="Delete what the bucket keeps of the tables' objects from before, too (S3).",
+    help="Also delete all earlier versions of the tables' objects that the bucket keeps (S3).",
 )
 @click.option("--unblock", is_flag=True, help="Erase nothing: let rows of blocked keys in again.")
 @click.option("--all", "every", is_flag=True, help="With --unblock: of all that are blocked.")
 @click.option(
-    "--stop-telling",
+    "--revoke-notices",
     is_flag=True,
-    help="Erase nothing: delete the keys that --tell keeps, before their time.",
+    help="Erase nothing: delete the notices of --notify-downstream, and the keys in them, now.",
 )
-@click.option("--silent", is_flag=True, help="Tell no tap, and say no word about it.")
 @click.option(
-    "--also",
+    "--no-notify",
+    is_flag=True,
+    help="Create no notice, and leave out the note that downstream targets are not notified.",
+)
+@click.option(
+    "--table",
+    "others",
     multiple=True,
     metavar="TABLE",
     help="Another table: the same ids or condition there; or 'TABLE where SQL'. May be repeated.",
@@ -120,7 +125,7 @@ SHOWN = 50
 def command(
     shared: Shared,
     table: str | None,
-    checking: bool,
+    searching: bool,
     keys: tuple[str, ...],
     texts: tuple[str, ...],
     file: str | None,
@@ -129,21 +134,21 @@ def command(
     reason: str | None,
     dry_run: bool,
     wait: float,
-    leave_words: bool,
-    tell: float | None,
+    allow_text_mentions: bool,
+    notify_downstream: float | None,
     block: bool,
-    earlier_versions: bool,
+    purge_object_versions: bool,
     unblock: bool,
     every: bool,
-    stop_telling: bool,
-    silent: bool,
-    also: tuple[str, ...],
+    revoke_notices: bool,
+    no_notify: bool,
+    others: tuple[str, ...],
     projections: Path | None,
     choice: EngineChoice,
 ) -> None:
     """Erase rows of a TABLE for good, and of others.
 
-    With --check, see that they are gone.
+    With --search, check that they are gone.
 
     Every line of a row goes: from the present state, from earlier ones and from frozen versions,
     which keep their numbers and tell of it. Each version is proved to be what it was, less
@@ -151,64 +156,69 @@ def command(
     before have ended. This cannot be taken back. Published copies are rebuilt with their frozen
     versions, and what lay there before is deleted. Tables computed from it, and refused
     lines, that have such rows are named before anything is written, as is what else is in the way:
-    name them with --also.
+    name them with --table.
 
     Rows of a table of up to 32 MiB of messages are erased in this process. Spark is used for larger
     tables, for --where, and to rebuild published copies that SQL computes; --engine decides
     otherwise.
 
-    With --check nothing is changed. It reads every object below the lake's prefix, whether a log
+    With --search nothing is changed. It reads every object below the lake's prefix, whether a log
     names it or not: blocks, also of dropped files and of writers that died, refused lines,
     indexes, files that rows name, the log and its manifest, and on S3 also earlier versions of
     objects; and what is published, where it can be reached. A key is looked for in the rows of
     its table; a text in every value, however JSON spells it, and in all other bytes.
 
-    The exit code of --check is 0 if all was read and nothing found, and 5 if not. What is sought
+    The exit code of --search is 0 if all was read and nothing found, and 5 if not. What is sought
     is not repeated in the output.
 
     \b
     singerlake erase tap-shop.customers --key 4711 --reason "request 12" --dry-run
     singerlake erase tap-shop.customers --from ids.txt --reason "request 12"
     singerlake erase tap-shop.customers --key 4711 --reason "request 12" \\
-        --also "tap-shop.orders where customer_id = 4711" --also staging.customers
-    singerlake erase --check tap-shop.customers --key 4711
-    singerlake erase --check --text ada@example.com --text "Ada Lovelace"
-    singerlake --output json erase --check --texts-from person.txt
+        --table "tap-shop.orders where customer_id = 4711" --table staging.customers
+    singerlake erase --search tap-shop.customers --key 4711
+    singerlake erase --search --text ada@example.com --text "Ada Lovelace"
+    singerlake --output json erase --search --texts-from person.txt
     """
     context = click.get_current_context()
     if unblock:
         _check_alone(context, "unblock", ("table", "keys", "ids_from", "every"))
         erased_keys.unblock(shared, table, keys, ids_from, every=every)
         return
-    if stop_telling:
-        _check_alone(context, "stop_telling", ("table",))
-        erased_keys.stop_telling(shared, table)
+    if revoke_notices:
+        _check_alone(context, "revoke_notices", ("table",))
+        erased_keys.revoke_notices(shared, table)
         return
     if every:
         raise UsageError("--all goes with --unblock")
-    if checking:
-        _check_alone(context, "checking", ("table", "keys", "texts", "file", *_ANYWAY))
+    if searching:
+        _check_alone(context, "searching", ("table", "keys", "texts", "file", *_ANYWAY))
         context.exit(_check(shared, table, keys, (*texts, *_texts_of(file)), projections))
     if texts or file is not None:
-        raise UsageError("--text and --texts-from go with --check: rows are erased by --key")
+        raise UsageError("--text and --texts-from go with --search: rows are erased by --key")
     if table is None:
         raise UsageError("name the TABLE whose rows are to be erased")
     if reason is None:
         raise UsageError("say why rows are erased, with --reason TEXT: the log keeps it")
-    if silent and tell:
-        raise UsageError("--tell and --silent are two answers: give one")
+    if no_notify and notify_downstream:
+        raise UsageError("--notify-downstream and --no-notify exclude each other: use one")
     options = EraseOptions(
-        reason, dry_run, tell or 0.0, block, earlier_versions, lease_wait_seconds=wait
+        reason,
+        dry_run,
+        notify_downstream or 0.0,
+        block,
+        purge_object_versions,
+        lease_wait_seconds=wait,
     )
-    words = not leave_words
-    asked = erasing.Asked(keys, where, ids_from, options, words, silent, also, projections)
+    words = not allow_text_mentions
+    asked = erasing.Asked(keys, where, ids_from, options, words, no_notify, others, projections)
     context.exit(erasing.erase(shared, table, asked, choice))
 
 
 _ANYWAY = ("projections", "wait", "engine", "master", "conf")
 _ALONE = {
-    "checking": "--check looks for --key, --text and --texts-from: leave the others out",
-    "stop_telling": "--stop-telling goes with the TABLE alone: leave the others out",
+    "searching": "--search looks for --key, --text and --texts-from: leave the others out",
+    "revoke_notices": "--revoke-notices goes with the TABLE alone: leave the others out",
     "unblock": "--unblock goes with --key, --from and --all: leave the others out",
 }
 

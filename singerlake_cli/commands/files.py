@@ -39,7 +39,7 @@ def command() -> None:
 
     \b
     singerlake files ls tap-shop.products
-    singerlake files get tap-shop.products photos/17.jpg --to 17.jpg
+    singerlake files get tap-shop.products photos/17.jpg --out 17.jpg
     singerlake files export tap-shop.products.2 photos-of-2
     """
 
@@ -74,7 +74,7 @@ def ls(shared: Shared, table: str, master: str | None, conf: tuple[str, ...]) ->
 @_TABLE
 @click.argument("name")
 @click.option(
-    "--to",
+    "--out",
     "target",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -99,12 +99,12 @@ def get(
 
     \b
     singerlake files get tap-shop.products photos/17.jpg > 17.jpg
-    singerlake files get tap-shop.products.2 98342f0c --to 17.jpg
+    singerlake files get tap-shop.products.2 98342f0c --out 17.jpg
     """
     if target is not None and target.exists():
         raise UsageError(f"{target} is there already: name another file")
     if target is None and sys.stdout.isatty():
-        raise UsageError("a terminal cannot show a file: add --to FILE, or > file")
+        raise UsageError("a terminal cannot show a file: add --out FILE, or > file")
     from singerlake.files import stored
 
     lake_table, found = _files(shared, table, master, conf)

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 @click.option("--label", metavar="TEXT", help="A name that can be used instead of the number.")
 @click.option("--comment", metavar="TEXT", help="Why; kept with the version.")
 @click.option(
-    "--at",
+    "--transaction",
     type=click.IntRange(min=1),
-    metavar="TRANSACTION",
-    help="An earlier transaction.  [default: the last]",
+    metavar="NUMBER",
+    help="Freeze the snapshot at this transaction.  [default: the last]",
 )
 @click.option(
     "--allow-violations", is_flag=True, help="Even if rows break a constraint; the version says so."
@@ -51,7 +51,9 @@ if TYPE_CHECKING:
     help="Then publish it, by the projections that publish versions of this table.",
 )
 @click.option(
-    "--file",
+    "--projections",
+    "file",
+    metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
     help="With --publish: where they are declared.  [default: projections.yml]",
 )
@@ -63,7 +65,7 @@ def command(
     every: bool,
     label: str | None,
     comment: str | None,
-    at: int | None,
+    transaction: int | None,
     allow_violations: bool,
     again: bool,
     publish: bool,
@@ -88,7 +90,7 @@ def command(
     \b
     singerlake freeze tap-shop.orders
     singerlake freeze tap-shop.orders --label 2026-q3 --comment "as reported"
-    singerlake freeze tap-shop.orders --at 17
+    singerlake freeze tap-shop.orders --transaction 17
     singerlake freeze tap-shop.orders --publish
     singerlake freeze --all --label 2026-q3
     singerlake freeze tap-shop tap-crm.people --label 2026-q3
@@ -99,20 +101,22 @@ def command(
     if every == bool(tables):
         raise UsageError("either name the tables or taps to freeze, or say --all")
     if file is not None and not publish:
-        raise UsageError("--file is for --publish")
+        raise UsageError("--projections goes with --publish")
     lake = shared.lake()
     many = every or len(tables) > 1 or "." not in tables[0]
     chosen = choose(lake, tables, every=every) if many else None
     if chosen is not None and not chosen.alone:
-        _check_many(at, publish=publish)
+        _check_many(transaction, publish=publish)
         wanted = LakeFreezeOptions(label, comment, again, allow_violations, chosen.named)
         freeze_many(shared, lake, chosen, wanted, choice)
         return
     lake_table, ref = lake.find(tables[0])
     if ref.version is not None:
-        raise UsageError(f"{ref} is frozen already; to freeze an earlier state use --at")
+        raise UsageError(
+            f"{ref} is frozen already; to freeze an earlier snapshot use --transaction"
+        )
     projections = _publishing(lake, lake_table, file) if publish else []
-    options = FreezeOptions(at, label, comment, again, allow_violations)
+    options = FreezeOptions(transaction, label, comment, again, allow_violations)
     with working(f"freezing {lake_table.name}"):
         frozen = freeze(lake_table, options, choice)
     version, new = frozen.version, frozen.new
@@ -141,9 +145,11 @@ def command(
     end(shared, done)
 
 
-def _check_many(at: int | None, *, publish: bool) -> None:
-    if at is not None:
-        raise UsageError("--at is for one table: many are frozen as they are at one moment")
+def _check_many(transaction: int | None, *, publish: bool) -> None:
+    if transaction is not None:
+        raise UsageError(
+            "--transaction is for one table: many are frozen as they are at one moment"
+        )
     if publish:
         raise UsageError(
             "--publish is for one table: publish what a lake version names with: singerlake publish"

@@ -67,7 +67,7 @@ _SIZES = (
 
 @click.command("metrics")
 @click.option(
-    "--to",
+    "--out",
     "path",
     metavar="FILE",
     type=click.Path(path_type=Path),
@@ -86,7 +86,7 @@ def command(shared: Shared, path: Path | None, measured: bool) -> None:
 
     \b
     singerlake metrics
-    singerlake metrics --to /var/lib/node_exporter/singerlake.prom
+    singerlake metrics --out /var/lib/node_exporter/singerlake.prom
     singerlake --output json metrics --sizes
     """
     file = None if path is None else NewFile(path, force=True)

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 DROPPED_FIRST = ("overlap", "rows", "reads")
 """Columns that a narrow terminal leaves out, those that matter least first."""
 OUTDATED = 1
-"""What --check ends with where something is out of date."""
+"""The exit code with --exit-code if something is out of date."""
 
 
 @click.command("projections")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_projection)
 @click.option(
-    "--file",
+    "--projections",
+    "file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where they are declared.  [default: projections.yml, or Meltano's setting]",
@@ -39,7 +40,7 @@ OUTDATED = 1
     flag_value="tree",
     help="Draw what reads what: as a tree, or for Graphviz or Mermaid.",
 )
-@click.option("--check", is_flag=True, help="End with exit code 1 if something is out of date.")
+@click.option("--exit-code", is_flag=True, help="Exit with code 1 if something is out of date.")
 @click.option("--json-schema", is_flag=True, help="Print the JSON Schema of the file, for editors.")
 @click.pass_obj
 def command(
@@ -47,7 +48,7 @@ def command(
     names: tuple[str, ...],
     file: Path | None,
     drawing: str | None,
-    check: bool,
+    exit_code: bool,
     json_schema: bool,
 ) -> None:
     """List what is declared, what is out of date, and why.
@@ -60,7 +61,7 @@ def command(
     \b
     singerlake projections
     singerlake projections --graph
-    singerlake projections --check || singerlake publish --all
+    singerlake projections --exit-code || singerlake publish --all
     singerlake projections --json-schema > projections.schema.json
     """
     if json_schema:
@@ -80,7 +81,7 @@ def command(
     shared.output.result(
         lambda: [_as_json(one, known) for one in found], lambda: _print(found, known, file)
     )
-    code = OUTDATED if check and any(one.reasons for one in found) else 0
+    code = OUTDATED if exit_code and any(one.reasons for one in found) else 0
     for one in found:
         if one.error is not None:
             shared.output.error(one.error, one.projection.name)
@@ -143,7 +144,7 @@ def _print(found: list[Status], known: Graph, file: Path | None) -> None:
         )
     columns = ("projection", "reads~", "to~", "rows>", "overlap>", "state~")
     outdated = any(one.reasons for one in found)
-    publish = "singerlake publish --all" + (f" --file {file}" if file is not None else "")
+    publish = "singerlake publish --all" + (f" --projections {file}" if file is not None else "")
     hint = f"bring them up to date with: {publish}" if outdated else ""
     output.print_table(None, columns, rows, hint, drop=DROPPED_FIRST)
 

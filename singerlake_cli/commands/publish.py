@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
 
 _AD_HOC = {
-    "table": ("--from", "TABLE", "Publish this table, or a version of it, declared nowhere."),
+    "table": ("--table", "TABLE", "Publish this table, or a version of it, declared nowhere."),
     "sql": ("--sql", "SELECT", "Publish what this gives, declared nowhere."),
-    "where": ("--where", "CONDITION", "With --from: only these rows."),
+    "where": ("--where", "CONDITION", "With --table: only these rows."),
     "to": ("--to", "URI", "Where: a folder, s3://…, gs://… or az://…"),
     "key": ("--key", "COLUMNS", "By which a row is known again.  [default: the table's]"),
     "order_by": ("--order-by", "COLUMNS", "In which order: 'ordered_at desc, id'."),
@@ -52,14 +52,16 @@ def _ad_hoc_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_projection)
 @click.option("--all", "every", is_flag=True, help="Every projection that is declared.")
 @click.option(
-    "--file",
+    "--projections",
+    "file",
+    metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where they are declared.  [default: projections.yml]",
 )
 @click.option("--full-refresh", is_flag=True, help="Compute and write everything anew.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option(
-    "--at", metavar="VERSION", help="Publish this frozen version, beside the rows of now."
+    "--version", metavar="VERSION", help="Publish this frozen version, next to the current rows."
 )
 @click.option(
     "--lake-version",
@@ -76,7 +78,7 @@ def command(
     file: Path | None,
     full_refresh: bool,
     dry_run: bool,
-    at: str | None,
+    version: str | None,
     lake_version: str | None,
     said: dict[str, str],
     choice: EngineChoice,
@@ -93,20 +95,20 @@ def command(
     singerlake publish --all
     singerlake publish orders --dry-run
     singerlake publish --all --lake-version 2026-q3
-    singerlake publish --from tap_shop.orders --to out/orders --order-by ordered_at
+    singerlake publish --table tap_shop.orders --to out/orders --order-by ordered_at
     """
     from singerlake.ops.publish.outcome import PublishOptions
     from singerlake_cli.publishing import as_json, chosen, end, outcomes, say
 
     lake = shared.lake()
-    if at is not None and lake_version is not None:
-        raise UsageError("--at and --lake-version are two ways to ask: take one")
-    version = None if lake_version is None else lake.lake_version(lake_version)
-    options = PublishOptions(full_refresh, dry_run, at, version)
+    if version is not None and lake_version is not None:
+        raise UsageError("--version and --lake-version exclude each other: use one")
+    of_lake = None if lake_version is None else lake.lake_version(lake_version)
+    options = PublishOptions(full_refresh, dry_run, version, of_lake)
     projections: Sequence[Projection]
     if said:
         if names or every or file is not None:
-            raise UsageError("name declared projections, or say --from and --to: not both")
+            raise UsageError("name declared projections, or use --table and --to: not both")
         projections = [_undeclared(lake, said)]
     else:
         projections = chosen(lake, names, every=every, file=file)

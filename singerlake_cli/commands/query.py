@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @results.row_options
 @click.option(
-    "--provenance",
+    "--row-metadata",
     is_flag=True,
     help="Add the columns _row_id, _row_version (the number of the row's block, which is not a "
     "transaction) and _transaction to tables.",
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     help="Read tables that are named without a version at that of this lake version.",
 )
 @click.option(
-    "--etag",
-    "etags",
+    "--if-transaction",
     multiple=True,
-    metavar="[TABLE=]NUMBER",
-    help="Fail if a table is no longer at this transaction; for tables read without a version.",
+    metavar="[TABLE=]TRANSACTION",
+    help="Fail unless a table is still at this transaction; for tables read without a version. "
+    "May be repeated.",
 )
 @click.option(
-    "--misfits",
+    "--on-type-mismatch",
     type=click.Choice(["fail", "null", "text"]),
     default="fail",
     show_default=True,
@@ -68,10 +68,10 @@ def command(
     safe_cells: bool,
     to: Path | None,
     force: bool,
-    provenance: bool,
+    row_metadata: bool,
     lake_version: str | None,
-    etags: tuple[str, ...],
-    misfits: str,
+    if_transaction: tuple[str, ...],
+    on_type_mismatch: str,
     master: str | None,
     conf: tuple[str, ...],
 ) -> None:
@@ -79,8 +79,8 @@ def command(
 
     Write a table as tap.stream, a version of it as tap.stream.2, and its state at a transaction
     as tap.stream.`@17`. Write dashes as underscores, or put the name in backticks. SELECT only.
-    The answer names the transaction of each table that it read; pass it as --etag to the next
-    query, and both see the same state.
+    The answer names the transaction of each table that it read. Pass it to the next query as
+    --if-transaction, and both read the same snapshot.
 
     Several statements, as several arguments, with a ; between them or in a file, are answered one
     after another, up to the first that fails; Spark starts once for all of them. With --output
@@ -90,7 +90,7 @@ def command(
     singerlake query "select * from tap_shop.orders where total > 100"
     singerlake query "select count(*) from tap_shop.orders.1"
     singerlake query "select * from `tap-shop`.orders version as of 'monday'" --format csv
-    singerlake query "select * from tap_shop.orders" --to orders.parquet
+    singerlake query "select * from tap_shop.orders" --out orders.parquet
     singerlake query --file report.sql
     singerlake query --file report.sql --lake-version 2026-q3
     """
@@ -98,18 +98,20 @@ def command(
     asked = _asked(sql, source)
     file = None if to is None else NewFile(to, force=force)
     if force and file is None:
-        raise UsageError("--force replaces the file behind --to: name one")
+        raise UsageError("--force replaces the file in --out: name one")
     form = results.form_of(form, to, as_json=shared.json)
     if safe_cells and form not in ("csv", "tsv"):
         raise UsageError("--safe-cells is for spreadsheets: add --format csv or tsv")
     if len(asked) > 1 and (file is not None or form not in ("table", "json")):
         raise UsageError(
-            f"{'--to' if file is not None else f'--format {form}'} takes one statement, and these "
+            f"{'--out' if file is not None else f'--format {form}'} takes one statement, and these "
             f"are {len(asked)}: query each by itself, or all with --output json"
         )
-    wanted = _etags(etags)
+    wanted = _transactions(if_transaction)
     if wanted and lake_version is not None:
-        raise UsageError("--etag is for tables at their head: leave it out with --lake-version")
+        raise UsageError(
+            "--if-transaction is for tables at their head: leave it out with --lake-version"
+        )
     at = None if lake_version is None else lake.lake_version(lake_version)
     begin_spark(master, conf)
     from singerlake.sql.queries.query import query
@@ -123,14 +125,14 @@ def command(
                     spark,
                     lake,
                     statement,
-                    provenance=provenance,
-                    etags=wanted,
-                    misfits=misfits,
+                    row_metadata=row_metadata,
+                    if_transaction=wanted,
+                    on_type_mismatch=on_type_mismatch,
                     lake_version=at,
                 )
                 for_people = form == "table" and file is None
                 first = results.first_rows(answer) if for_people else None
-            for warning in _replaced(answer, misfits):
+            for warning in _replaced(answer, on_type_mismatch):
                 shared.output.warning(warning)
             if in_array:
                 output.say("," if number else "[")
@@ -213,15 +215,17 @@ def _print_table(
     output.print_table(None, headings, rows, cut, "; ".join(_read(answer)))
 
 
-def _etags(given: tuple[str, ...]) -> dict[str, int]:
-    """Etags by table; one without a table's name is for every table."""
-    etags = {}
+def _transactions(given: tuple[str, ...]) -> dict[str, int]:
+    """Transactions by table; one without a table's name is for every table."""
+    found = {}
     for text in given:
         table, _, number = text.rpartition("=")
         if not number.isdecimal() or len(number) > 18:  # noqa: PLR2004  # no log has so many
-            raise UsageError(f"--etag {text!r} is not a transaction's number, nor TABLE=NUMBER")
-        etags[table or "*"] = int(number)
-    return etags
+            raise UsageError(
+                f"--if-transaction {text!r} is not a transaction's number, nor TABLE=TRANSACTION"
+            )
+        found[table or "*"] = int(number)
+    return found
 
 
 def _replaced(answer: QueryResult, misfits: str) -> list[str]:

@@ -105,7 +105,7 @@ def command(
         raise UsageError("--print-state changes nothing: say no --dry-run, --comment or --metadata")
     head = lake_table.snapshot()
     kept(options.metadata, options.comment)
-    conflicts.check_etag(head, options.etag)
+    conflicts.check_transaction(head, options.if_transaction)
     to = _target(head, version, to_transaction, to_time)
     spelled = _spelled(version, to)
     if only_state:
@@ -118,7 +118,7 @@ def command(
     from singerlake.ops.revert import RevertOptions, revert
 
     writing = replace(options.writing, metadata=kept(options.metadata, options.comment))
-    how = RevertOptions(to, options.dry_run, writing, options.etag, **allowed)
+    how = RevertOptions(to, options.dry_run, writing, options.if_transaction, **allowed)
     with working(f"reverting {ref.table}"):
         reverted = revert(lake_table, how, choice, head=head)
     _say(shared, lake_table, head, undone, reverted, dry_run=options.dry_run)

@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """Show one row of a TABLE, or its history.
 
-    A row version is the number of the block that holds it, as `query --provenance` shows it in
+    A row version is the number of the block that holds it, as `query --row-metadata` shows it in
     _row_version. It is not a transaction's number, which is beside it: a transaction may bring
     many blocks.
 

@@ -90,7 +90,7 @@ def command(
         mode,
         dry_run=options.dry_run,
         writing=replace(options.writing, metadata=kept(options.metadata, options.comment)),
-        etag=options.etag,
+        if_transaction=options.if_transaction,
         allow_violations=allow_violations,
         allow_misfits=allow_misfits,
     )

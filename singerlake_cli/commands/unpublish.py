@@ -22,7 +22,9 @@ from singerlake_cli.shared import Shared, confirm
 @click.option("--delete", is_flag=True, help="Also delete what is published.")
 @click.option("--yes", is_flag=True, help="Do not ask before deleting.")
 @click.option(
-    "--file",
+    "--projections",
+    "file",
+    metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where it is declared; for credentials and catalogs.  [default: projections.yml]",
 )

@@ -67,10 +67,10 @@ def command(
     By its key a row is changed, or inserted (upsert); --mode insert refuses keys that are there,
     update those that are not. With replace the rows that the files do not have go as well; with
     delete those go that they name by key. A column _delete that is true deletes its row. In a
-    table without a key, _row_id of query --provenance names the row that is meant: one that has
+    table without a key, _row_id of query --row-metadata names the row that is meant: one that has
     none is inserted. In a CSV file an empty cell is null, and "" an empty text.
 
-    Columns that a file does not have stay as they are. The columns of query --provenance, in a
+    Columns that a file does not have stay as they are. The columns of query --row-metadata, in a
     file that somebody edited, make sure that nobody else changed the same rows meanwhile:
     otherwise nothing is changed (exit code 4); --overwrite changes them all the same.
 
@@ -178,8 +178,10 @@ def _ready(
 
 
 def _check_new(change: ChangeOptions) -> None:
-    if change.etag is not None:
-        raise UsageError("--etag names a transaction of a table that is there, and this one is new")
+    if change.if_transaction is not None:
+        raise UsageError(
+            "--if-transaction is for a table that exists, and this one is new: leave it out"
+        )
     check_words(change)
 
 

@@ -1,4 +1,4 @@
-"""singerlake vacuum: combine small files, drop old history, delete what nothing needs."""
+"""singerlake vacuum: compact small files, expire old history, delete what nothing needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from singerlake.ops.vacuum.plan import (
     COMBINE,
     DELETE,
     DROP_HISTORY,
-    PARTS,
     Vacuumed,
     VacuumOptions,
     VacuumPlan,
@@ -33,6 +32,8 @@ _DURATION = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*(s|m|min|h|d|w)?")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*([kmgt]?i?b?)", re.IGNORECASE)
 _POWERS = "kmgt"
+_PARTS = {"compact": COMBINE, "expire": DROP_HISTORY, "delete": DELETE}
+"""What ``--only`` may be. The log records two of them by the names of the first release."""
 
 
 def duration(value: str) -> float:
@@ -80,17 +81,17 @@ def size(value: str) -> int:
     metavar="SIZE",
     default="128MiB",
     show_default=True,
-    help="Combine small files up to this size.",
+    help="Compact small files into files of up to this size.",
 )
 @click.option(
-    "--drop-history",
+    "--expire-history",
     is_flag=True,
-    help="Also drop rows that a later one has replaced, if no version and no state within "
-    "the retention needs them.",
+    help="Also delete row versions that a later one has replaced, if no frozen version and no "
+    "snapshot within the retention needs them.",
 )
 @click.option(
     "--only",
-    type=click.Choice(PARTS),
+    type=click.Choice([*_PARTS]),
     multiple=True,
     help="Do only this part; may be repeated.",
 )
@@ -122,16 +123,16 @@ def command(
     dry_run: bool,
     retain: float,
     target_file_bytes: int,
-    drop_history: bool,
+    expire_history: bool,
     only: tuple[str, ...],
     full: bool,
     no_retention_guard: bool,
     wait: float,
     choice: EngineChoice,
 ) -> None:
-    """Combine small files, delete what TABLES no longer need.
+    """Compact small files, delete what TABLES no longer need.
 
-    Starts Spark only to combine more than 256 MiB, or to drop the history of a large table. Safe
+    Starts Spark only to compact more than 256 MiB, or to expire the history of a large table. Safe
     beside everything else: a vacuum never touches what a frozen version, a running reader or a
     running sync needs. Meant for cron; if it is killed half-way, the next run goes on. Of several
     tables, a last line sums up.
@@ -140,14 +141,15 @@ def command(
     singerlake vacuum --all
     singerlake vacuum tap-shop
     singerlake vacuum tap-shop.orders --dry-run
-    singerlake vacuum tap-shop.orders --drop-history --retain 30d
+    singerlake vacuum tap-shop.orders --expire-history --retain 30d
     singerlake --output json vacuum --all
     """
     if every == bool(tables):
         raise UsageError("name the tables to vacuum, or say --all")
-    parts = only or (COMBINE, *([DROP_HISTORY] if drop_history else []), DELETE)
-    if drop_history and DROP_HISTORY not in parts:
-        raise UsageError("--drop-history is left out by --only: say --only drop-history as well")
+    parts = tuple(_PARTS[one] for one in only)
+    parts = parts or (COMBINE, *([DROP_HISTORY] if expire_history else []), DELETE)
+    if expire_history and DROP_HISTORY not in parts:
+        raise UsageError("--expire-history is left out by --only: add --only expire")
     options = VacuumOptions(
         retain_seconds=retain,
         target_file_bytes=target_file_bytes,

@@ -50,9 +50,9 @@ def command(
     A deleted version cannot be read, compared, copied or published any more, and its number is
     never used again: whoever asks for it is told when, by whom and why it went. Its label may be
     given to another version. Rows that it alone kept are history: `singerlake vacuum
-    --drop-history` drops them once the deletion is older than its retention. Until then the state
-    can be frozen again, as a new version: `singerlake freeze TABLE --at TRANSACTION`. What was
-    published or copied of it stays where it is. A lake version that names it keeps its other
+    --expire-history` deletes them once the deletion is older than its retention. Until then its
+    snapshot can be frozen again, as a new version: `singerlake freeze TABLE --transaction N`. What
+    was published or copied of it stays where it is. A lake version that names it keeps its other
     tables, and says of this one what became of it.
 
     \b
@@ -145,7 +145,7 @@ def _print_deleted(table: TableName, done: DeletedVersion) -> None:
         becomes = "is history now" if done.transaction is not None else "would be history"
         output.say(
             f"what it alone kept of transaction {version.transaction} {becomes}: singerlake vacuum "
-            "--drop-history drops it when the deletion is older than its retention"
+            "--expire-history deletes it when the deletion is older than its retention"
         )
 
 

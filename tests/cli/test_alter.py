@@ -122,7 +122,11 @@ def test_each_way_to_alter_a_table(shop: Lake) -> None:
         (["retype", "amount", "integer not null"], 2, "add-constraint NAME --not-null amount"),
         (["drop-column", "id"], 2, "part of the key"),
         (["rename-column", "amonut", "sum"], 3, "did you mean amount"),
-        (["describe", "amount", "x", "--etag", "7"], 4, "is at transaction 1, and has no 7 yet"),
+        (
+            ["describe", "amount", "x", "--if-transaction", "7"],
+            4,
+            "is at transaction 1, and has no 7 yet",
+        ),
         (["describe", "amount", "x", "--metadata", "by=me"], 2, "rename it"),
         (["drop-colunm", "amount"], 2, "No such command"),
         (["describe", "amount", "x", "--label", "q"], 2, "with --new-version"),

@@ -139,7 +139,7 @@ def test_nothing_goes_out_of_a_lake_whose_file_is_damaged(filled: Lake, tmp_path
     annotate(filled, "tap-shop.orders", "--classification", "confidential")
     file = Path(filled.store.uri, "raw", "singerlake.json")
     file.write_bytes(file.read_bytes()[:-10])
-    site = ["docs", "--to", str(tmp_path / "site"), "--samples", "2"]
+    site = ["docs", "--out", str(tmp_path / "site"), "--samples", "2"]
     for args in (["annotate", "--export"], ["annotate", "--export", "--format", "odcs"], site):
         result = run(filled, *args)
         assert result.exit_code == 5, result.output

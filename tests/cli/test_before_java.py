@@ -58,27 +58,27 @@ def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
         (["rows", "tap-shop.items", "--key", "id=1"], 2, "has no key properties"),
         (["freeze", "tap-shop.orders", "--label", "q3"], 2, "has the label 'q3' already"),
         (["freeze", "tap-shop.orders", "--label", "7"], 2, "looks like a version's number"),
-        (["freeze", "tap-shop.orders", "--at", "9"], 3, "its last is 2"),
+        (["freeze", "tap-shop.orders", "--transaction", "9"], 3, "its last is 2"),
         (["create-table", "tap-shop.orders", "--from-query", "select 1"], 2, "already"),
         (["create-table", "tap_shop.orders", "--from-query", "select 1"], 2, "means in SQL too"),
         (["create-table", "new", "--from-query", "select 1"], 2, "write it as tap.stream"),
         (["revert", "tap-shop.orders", "--to", "q4"], 3, "it has 1 (q3)"),
-        (["revert", "tap-shop.orders", "--to", "q3", "--etag", "1"], 4, "not 1 any more"),
+        (["revert", "tap-shop.orders", "--to", "q3", "--if-transaction", "1"], 4, "not 1 any more"),
         (["revert", "tap-shop.orders", "--to", "q3", "--metadata", "by=me"], 2, "rename it"),
         (["verify", "tap-shop.orders", "--version", "q4"], 3, "it has 1 (q3)"),
-        (["query", "select 1", "--to", "x.txt"], 2, "end it in .csv, .tsv"),
-        (["query", "select 1", "--to", "x/y.csv"], 2, "there is no folder x"),
-        (["query", "select 1", "--to", "."], 2, "is a folder"),
+        (["query", "select 1", "--out", "x.txt"], 2, "end it in .csv, .tsv"),
+        (["query", "select 1", "--out", "x/y.csv"], 2, "there is no folder x"),
+        (["query", "select 1", "--out", "."], 2, "is a folder"),
         (["query", "select 1", "--force"], 2, "name one"),
-        (["query", "select 1", "--format", "parquet"], 2, "name a file with --to"),
-        (["query", "select 1", "--safe-cells", "--to", "x.jsonl"], 2, "for spreadsheets"),
+        (["query", "select 1", "--format", "parquet"], 2, "name a file with --out"),
+        (["query", "select 1", "--safe-cells", "--out", "x.jsonl"], 2, "for spreadsheets"),
         (["query"], 2, "Missing argument 'SQL', or --file"),
         (["query", "select 1", "--file", __file__], 2, "two ways to ask: take one"),
         (["query", "--file", "gone.sql"], 2, "'gone.sql' does not exist"),
         (["query", "--file", sys.executable], 2, "is no text in UTF-8"),
         (["query", " ; -- select 1"], 2, "there is no statement to answer"),
         (["query", "select 1; select 2", "--format", "csv"], 2, "--format csv takes one statement"),
-        (["query", "select 1", "select 2", "--to", "x.csv"], 2, "--to takes one statement"),
+        (["query", "select 1", "select 2", "--out", "x.csv"], 2, "--out takes one statement"),
     ],
 )
 def test_what_is_wrong_is_said_at_once(
@@ -100,7 +100,7 @@ def test_a_file_is_never_replaced_unasked(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("q3.csv").write_text("precious")
-    result = run(shop, "query", "select 1", "--to", "q3.csv")
+    result = run(shop, "query", "select 1", "--out", "q3.csv")
     assert result.exit_code == 2
     assert "q3.csv is there already: name another, or replace it with --force" in result.stderr
     assert Path("q3.csv").read_text() == "precious"

@@ -31,7 +31,11 @@ def shop(lake: Lake) -> Lake:
         (["update", "tap-shop.orders"], 2, "--set"),
         (["update", "tap-shop.nope", "--set", "a=1"], 3, "tap-shop.nope"),
         (["update", "tap-shop.orders.1", "--set", "a=1"], 2, "is frozen and never changes"),
-        (["update", "tap-shop.orders", "--set", "a=1", "--etag", "9"], 4, "and has no 9 yet"),
+        (
+            ["update", "tap-shop.orders", "--set", "a=1", "--if-transaction", "9"],
+            4,
+            "and has no 9 yet",
+        ),
         (["update", "tap-shop.orders", "--set", "a=1", "--label", "x"], 2, "with --new-version"),
         (["update", "tap-shop.orders", "--set", "a=1", "--metadata", "x"], 2, "not KEY=VALUE"),
         (["update", "tap-shop.orders", "--set", "a=1", "--metadata", "by=x"], 2, "rename it"),
@@ -71,7 +75,17 @@ def test_rows_are_set_and_deleted_by_sql(shop: Lake) -> None:
     where = ["--where", "id in (1, 2) -- these two"]
     dry = run_json(shop, "update", "tap-shop.orders", *sets, *where, "--dry-run")
     assert (dry["transaction"], dry["updated"], dry["dry_run"]) == (None, 2, True)
-    said = run(shop, "update", "tap-shop.orders", *sets, *where, "--comment", "why", "--etag", "1")
+    said = run(
+        shop,
+        "update",
+        "tap-shop.orders",
+        *sets,
+        *where,
+        "--comment",
+        "why",
+        "--if-transaction",
+        "1",
+    )
     assert said.stdout == (
         "tap-shop.orders, transaction 2: 0 rows inserted, 2 updated, 0 deleted, 0 as they were\n"
     )

@@ -98,9 +98,9 @@ def test_exit_codes(lake: Lake, tmp_path: Path) -> None:
         (2, (source, str(tmp_path / "photos"))),
         (2, (source, source)),
         (2, (source, backup, "tap-test.t.1", "--sync")),
-        (2, (source, backup, "--to", "aws_secret_access_key=x")),
-        (2, (source, backup, "--from", "nonsense=x")),
-        (2, (source, backup, "--from", "aws_region")),
+        (2, (source, backup, "--destination-setting", "aws_secret_access_key=x")),
+        (2, (source, backup, "--source-setting", "nonsense=x")),
+        (2, (source, backup, "--source-setting", "aws_region")),
     ):
         assert call("copy", *args).exit_code == code, args
         assert not Path(backup).exists()

@@ -54,7 +54,7 @@ def table(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
 def take_out(lake: Lake, form: str) -> Path:
     path = Path(f"rows.{form}")
     path.unlink(missing_ok=True)
-    assert run(lake, "query", ROWS, "--provenance", "--to", path.name).exit_code == 0
+    assert run(lake, "query", ROWS, "--row-metadata", "--out", path.name).exit_code == 0
     return path
 
 
@@ -110,7 +110,7 @@ def test_rows_without_a_key_go_by_their_ids(
     """A row that has none is a new one."""
     monkeypatch.chdir(tmp_path)
     commit_rows(lake, "tap.k", {"id": {"type": "integer"}, "s": TEXT}, [], ['{"id": 1}'] * 2)
-    query = ("query", "select * from tap.k", "--provenance", "--to", "k.csv")
+    query = ("query", "select * from tap.k", "--row-metadata", "--out", "k.csv")
     assert run(lake, *query).exit_code == 0
     done = run_json(lake, "upload", "tap.k", "k.csv")
     assert (done["transaction"], done["unchanged"], done["mode"]) == (None, 2, "upsert")
@@ -134,7 +134,7 @@ def test_safe_cells_come_back_as_they_were_or_are_refused(
     ]
     properties = {name: TEXT if name != "id" else {"type": "string"} for name in texts[0]}
     commit_rows(lake, "tap.f", properties, ["id"], texts)
-    query = ["query", "select * from tap.f", "--provenance", "--safe-cells", "--to", "f.csv"]
+    query = ["query", "select * from tap.f", "--row-metadata", "--safe-cells", "--out", "f.csv"]
     assert run(lake, *query).exit_code == 0
     result = run(lake, "upload", "tap.f", "f.csv")
     assert result.exit_code == 5

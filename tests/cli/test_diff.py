@@ -75,10 +75,10 @@ def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
         ([f"{TABLE}.1"], 2, "Missing argument 'FROM'"),
         ([f"{TABLE}.1", "@3"], 2, "name the table alone, and then what to compare"),
         ([TABLE, "1", "--stat", "--format", "csv"], 2, "--stat prints no rows"),
-        ([TABLE, "1", "--stat", "--to", "x.csv"], 2, "--stat prints no rows"),
-        ([TABLE, "1", "--force"], 2, "--force replaces the file behind --to"),
-        ([TABLE, "1", "--format", "parquet"], 2, "name a file with --to"),
-        ([TABLE, "1", "--to", "x.txt"], 2, "end it in .csv, .tsv"),
+        ([TABLE, "1", "--stat", "--out", "x.csv"], 2, "--stat prints no rows"),
+        ([TABLE, "1", "--force"], 2, "--force replaces the file in --out"),
+        ([TABLE, "1", "--format", "parquet"], 2, "name a file with --out"),
+        ([TABLE, "1", "--out", "x.txt"], 2, "end it in .csv, .tsv"),
         ([TABLE, "1", "--safe-cells"], 2, "for spreadsheets"),
         ([TABLE, "1", "--limit", "0"], 2, "0 is not in the range x>=1"),
     ],
@@ -184,7 +184,7 @@ def test_every_form_holds_the_same(shop: Lake, tmp_path: Path) -> None:
     assert [row[0] for row in table[1:]] == [row["change"] for row in rows]
     for suffix in ("parquet", "tsv", "json"):
         path = tmp_path / f"changes.{suffix}"
-        result = run(shop, "diff", TABLE, "monday", "--to", str(path))
+        result = run(shop, "diff", TABLE, "monday", "--out", str(path))
         assert (result.exit_code, result.stdout) == (0, "")
         assert f"wrote 4 rows to {path}" in result.stderr
     kept = pq.read_table(tmp_path / "changes.parquet")
@@ -216,5 +216,5 @@ def test_without_a_key(lake: Lake) -> None:
     commit_rows(lake, "tap.s", {"n": {"type": "integer"}}, [], ['{"n": "x"}'])
     assert run(lake, "diff", "tap.s", "@2").exit_code == 5
     for how, cell in (("null", None), ("text", "x")):
-        rows = run_json(lake, "diff", "tap.s", "@2", "--misfits", how)["rows"]
+        rows = run_json(lake, "diff", "tap.s", "@2", "--on-type-mismatch", how)["rows"]
         assert [row["after"]["n"] for row in rows] == [cell]

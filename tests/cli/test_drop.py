@@ -70,8 +70,8 @@ def test_who_does_not_see_a_dropped_table(shop: Lake) -> None:
     assert TABLE not in listed.stdout
     for command in (
         ["versions", TABLE],
-        ["files-of", TABLE],
-        ["files-of", f"{TABLE}.1"],
+        ["data-files", TABLE],
+        ["data-files", f"{TABLE}.1"],
         ["show", f"{TABLE}.1"],
         ["freeze", TABLE],
         ["revert", TABLE, "--to", "1"],
@@ -142,20 +142,22 @@ def test_after_a_vacuum_and_with_a_new_table(shop: Lake) -> None:
 
 
 def test_a_script_gets_what_it_asked_for_or_a_conflict(shop: Lake) -> None:
-    result = run(shop, "drop", TABLE, "--with-versions", "--yes", "--etag", "1")
+    result = run(shop, "drop", TABLE, "--with-versions", "--yes", "--if-transaction", "1")
     assert result.exit_code == 4
     assert "is at transaction 2, not 1" in result.stderr
-    run_json(shop, "drop", TABLE, "--with-versions", "--yes", "--etag", "2")
-    assert run(shop, "undrop", TABLE, "--etag", "2").exit_code == 4
-    assert run_json(shop, "undrop", TABLE, "--etag", "3", "--dry-run")["transaction"] is None
-    run_json(shop, "undrop", TABLE, "--etag", "3")
+    run_json(shop, "drop", TABLE, "--with-versions", "--yes", "--if-transaction", "2")
+    assert run(shop, "undrop", TABLE, "--if-transaction", "2").exit_code == 4
+    assert (
+        run_json(shop, "undrop", TABLE, "--if-transaction", "3", "--dry-run")["transaction"] is None
+    )
+    run_json(shop, "undrop", TABLE, "--if-transaction", "3")
     for command in ("drop", "undrop"):
         assert run(shop, command, f"{TABLE}.1", "--dry-run").exit_code == 2
 
 
 def test_a_site_has_no_page_of_a_dropped_table(shop: Lake, tmp_path: Path) -> None:
     run_json(shop, "drop", TABLE, "--with-versions", "--yes")
-    result = run(shop, "docs", "--to", str(tmp_path / "site"))
+    result = run(shop, "docs", "--out", str(tmp_path / "site"))
     assert result.exit_code == 0, result.output
     pages = [p for p in (tmp_path / "site").rglob("*.html") if "orders" in p.read_text("utf-8")]
     assert pages == []

@@ -19,15 +19,15 @@ from tests.cli.call import run
 
 ZERO = "/dev/zero"
 COMMANDS = {
-    "erase --check --texts-from": ["erase", "--check", "--texts-from", ZERO],
+    "erase --search --texts-from": ["erase", "--search", "--texts-from", ZERO],
     "erase --from": ["erase", "t.s", "--reason", "r", "--from", ZERO],
     "erase --unblock --from": ["erase", "t.s", "--unblock", "--from", ZERO],
     "query --file": ["query", "--file", ZERO],
     "annotate --from": ["annotate", "--from", ZERO],
-    "publish --file": ["publish", "--all", "--file", ZERO],
-    "projections --file": ["projections", "--file", ZERO],
-    "unpublish --file": ["unpublish", "few", "--file", ZERO],
-    "freeze --publish --file": ["freeze", "t.s", "--publish", "--file", ZERO],
+    "publish --projections": ["publish", "--all", "--projections", ZERO],
+    "projections --projections": ["projections", "--projections", ZERO],
+    "unpublish --projections": ["unpublish", "few", "--projections", ZERO],
+    "freeze --publish --projections": ["freeze", "t.s", "--publish", "--projections", ZERO],
 }
 pytestmark = pytest.mark.skipif(not Path(ZERO).exists(), reason="there is no /dev/zero here")
 
@@ -80,7 +80,7 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [["erase", "--check", "--texts-from", "-"], ["query", "--file", "-"]],
+    [["erase", "--search", "--texts-from", "-"], ["query", "--file", "-"]],
     ids=["erase", "query"],
 )
 def test_standard_input_has_an_end(tmp_path: Path, args: list[str]) -> None:

@@ -17,9 +17,9 @@ WHY = ("--reason", "request 12")
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (("--tell", "7d", "--silent"), "two answers"),
-        (("--tell", "400d"), "up to a year"),
-        (("--tell", "7"), "is no duration"),
+        (("--notify-downstream", "7d", "--no-notify"), "exclude each other"),
+        (("--notify-downstream", "400d"), "up to a year"),
+        (("--notify-downstream", "7"), "is no duration"),
     ],
 )
 def test_how_readers_are_told(lake: Lake, asked: tuple[str, ...], words: str) -> None:
@@ -31,14 +31,14 @@ def test_how_readers_are_told(lake: Lake, asked: tuple[str, ...], words: str) ->
 
 def test_a_table_without_a_key_has_nothing_to_tell_by(lake: Lake) -> None:
     commit_rows(lake, "tap.t", ID, [], [{"id": 1}])
-    done = call.run(lake, "erase", "tap.t", "--key", "1:0", *WHY, "--tell", "7d")
+    done = call.run(lake, "erase", "tap.t", "--key", "1:0", *WHY, "--notify-downstream", "7d")
     assert done.exit_code == 2
     assert "has no key" in done.stderr
 
 
 def test_a_check_tells_nobody(lake: Lake) -> None:
     commit_rows(lake, "tap.t", ID, ["id"], [{"id": 1}])
-    done = call.run(lake, "erase", "--check", "tap.t", "--key", "1", "--silent")
+    done = call.run(lake, "erase", "--search", "tap.t", "--key", "1", "--no-notify")
     assert done.exit_code == 2
     assert "leave the others out" in done.stderr
 

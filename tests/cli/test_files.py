@@ -49,9 +49,9 @@ def test_list_get_and_export(folder: Path) -> None:
     for name, body in BODIES.items():
         assert run("lake", "files", "get", TABLE, name).stdout_bytes == body
     digest = found[0]["checksum"]
-    assert run("lake", "files", "get", TABLE, digest, "--to", "out").exit_code == 0
+    assert run("lake", "files", "get", TABLE, digest, "--out", "out").exit_code == 0
     assert Path("out").stat().st_size == found[0]["size"]
-    assert run("lake", "files", "get", TABLE, digest, "--to", "out").exit_code == 2
+    assert run("lake", "files", "get", TABLE, digest, "--out", "out").exit_code == 2
     assert run("lake", "files", "get", TABLE, "photos/none").exit_code == 3
     short = run("lake", "files", "get", TABLE, digest.partition(":")[2][:7])
     assert short.exit_code == 3
@@ -178,7 +178,7 @@ def test_streams(folder: Path) -> None:
 def test_damage_is_found(folder: Path) -> None:
     for path in stored(table_of("lake").store):
         Path("lake", NAME.key(path)).write_bytes(b"damaged")
-    result = run("lake", "files", "get", TABLE, "photos/a b.jpg", "--to", "out")
+    result = run("lake", "files", "get", TABLE, "photos/a b.jpg", "--out", "out")
     assert result.exit_code == 5
     assert "another SHA-256" in result.stderr
     assert run("lake", "files", "export", TABLE, "all").exit_code == 5

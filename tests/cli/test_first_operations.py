@@ -75,7 +75,7 @@ COMMANDS = (
     ("verify", "--all"),
     ("vacuum", "--all", "--dry-run"),
     ("versions",),
-    ("docs", "--to", "site"),
+    ("docs", "--out", "site"),
     ("copy",),
     ("upload", "w.two", FILE, "--key", "id"),
     ("rebuild", "--all"),

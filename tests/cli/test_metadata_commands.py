@@ -274,7 +274,7 @@ def test_what_people_change_makes_no_table_fresh(
         name = "singerlake_table_last_sync_timestamp_seconds"
         assert f'{name}{{tap="tap-shop",stream="orders"}} {stamp:.0f}' in measured
         site = tmp_path / expected[:10]
-        run(filled, "docs", "--format", "markdown", "--to", str(site))
+        run(filled, "docs", "--format", "markdown", "--out", str(site))
         page = (site / "taps/tap-shop/tables/orders/index.md").read_text()
         assert f"last sync {expected[:10]}" in page
         log[0] = "change"  # one that no sync ever brought anything to
@@ -331,7 +331,7 @@ def test_versions(filled: Lake) -> None:
         (["revert", "tap-shop.orders", "--to-time", "yesterday"], 2, "is not a time"),
         (["histroy"], 2, "No such command 'histroy'. Did you mean history?"),
         (["show", "tap-shop.orders.7"], 3, "it has 1 (first)"),
-        (["freeze", "tap-shop.orders", "--at", "99"], 3, "its last is 3"),
+        (["freeze", "tap-shop.orders", "--transaction", "99"], 3, "its last is 3"),
         (["rebuild"], 2, "--all"),
         (["nonsense"], 2, "No such command"),
         (["nope"], 2, "No such command 'nope'. See singerlake --help."),

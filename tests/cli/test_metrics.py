@@ -136,7 +136,7 @@ def test_a_file_for_a_node_exporter_is_whole_and_says_what_is_damaged(
     (Path(shop.store.uri) / name.manifest).unlink(missing_ok=True)
     log = Path(shop.store.uri) / name.transaction(2)
     log.write_bytes(log.read_bytes().replace(b"sync", b"sink"))
-    result = run(shop, "metrics", "--to", str(file))
+    result = run(shop, "metrics", "--out", str(file))
     assert result.exit_code == 5
     assert result.stdout == ""
     assert "orders" in result.stderr

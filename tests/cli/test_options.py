@@ -37,13 +37,17 @@ FROZEN = {"--new-version", "--label"}
 @pytest.mark.parametrize(
     ("name", "wanted", "senseless"),
     [
-        ("upload", {*WHY, *FROZEN, "--etag"}, set()),
-        ("update", {*WHY, *FROZEN, "--etag"}, set()),
-        ("delete", {*WHY, *FROZEN, "--etag"}, set()),
-        ("alter", {*WHY, *FROZEN, "--etag"}, set()),
-        ("create-table", {*WHY, *FROZEN}, {"--etag"}),  # there is no table to be at a transaction
-        ("drop", {*WHY, "--etag"}, FROZEN),  # nothing is left
-        ("undrop", {*WHY, "--etag"}, FROZEN),  # its versions come back with it
+        ("upload", {*WHY, *FROZEN, "--if-transaction"}, set()),
+        ("update", {*WHY, *FROZEN, "--if-transaction"}, set()),
+        ("delete", {*WHY, *FROZEN, "--if-transaction"}, set()),
+        ("alter", {*WHY, *FROZEN, "--if-transaction"}, set()),
+        (
+            "create-table",
+            {*WHY, *FROZEN},
+            {"--if-transaction"},
+        ),  # there is no table to be at a transaction
+        ("drop", {*WHY, "--if-transaction"}, FROZEN),  # nothing is left
+        ("undrop", {*WHY, "--if-transaction"}, FROZEN),  # its versions come back with it
     ],
 )
 def test_all_that_changes_a_table_takes_the_same_options(

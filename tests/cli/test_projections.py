@@ -85,10 +85,10 @@ def test_the_list_says_what_is_out_of_date_and_why(shop: Lake, tmp_path: Path) -
         "error": None,
         "declared": "projections.yml, line 11",
     }
-    assert run(shop, "projections", "--check").exit_code == 0
+    assert run(shop, "projections", "--exit-code").exit_code == 0
     assert "publish --all" not in run(shop, "projections").stdout
     sync(shop, ORDERS)
-    found = by_name(run_json(shop, "projections", "--check", code=1))
+    found = by_name(run_json(shop, "projections", "--exit-code", code=1))
     assert found["raw"]["reasons"] == [
         {
             "reason": "behind",
@@ -99,7 +99,7 @@ def test_the_list_says_what_is_out_of_date_and_why(shop: Lake, tmp_path: Path) -
     ]
     assert [one["reason"] for one in found["report"]["reasons"]] == ["upstream"]
     assert found["items"]["up_to_date"]
-    assert run(shop, "projections", "--check", "items").exit_code == 0
+    assert run(shop, "projections", "--exit-code", "items").exit_code == 0
     only = run_json(shop, "projections", "report")
     assert [one["name"] for one in only] == ["clean", "report"]
 
@@ -178,7 +178,7 @@ def test_the_json_schema_needs_no_lake(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
-        (["--file", "none.yml"], 2, "none.yml cannot be read: No such file"),
+        (["--projections", "none.yml"], 2, "none.yml cannot be read: No such file"),
         (["clear"], 2, "no projection 'clear' is declared: did you mean clean?"),
         (["--graph", "svg"], 2, "'svg' is not one of"),
     ],
@@ -198,7 +198,7 @@ def test_mistakes_in_the_file(shop: Lake) -> None:
     assert "did you mean tap-shop.order-items?" in result.stderr
     Path("projections.yml").unlink()
     result = run(shop, "projections")
-    assert (result.exit_code, "--file" in result.stderr) == (3, True)
+    assert (result.exit_code, "--projections" in result.stderr) == (3, True)
 
 
 def test_names_are_completed(shop: Lake) -> None:
@@ -220,14 +220,14 @@ def test_a_place_of_another_table_is_not_taken_by_mistake(shop: Lake, tmp_path: 
     one = AdHoc(to="out/x", table="tap_shop.orders").projection(shop)
     publish(shop, one, ORDERS)
     registry.note(shop, one)
-    other = ("publish", "--from", "tap_shop.order_items", "--to", "out/x")
+    other = ("publish", "--table", "tap_shop.order_items", "--to", "out/x")
     with mock.patch("singerlake_cli.shared.begin_spark", side_effect=LookupError) as java:
         for more in ([], ["--dry-run"]):
             refused = run(shop, *other, *more)
             assert refused.exit_code == UsageError.exit_code
             assert f"holds rows of {ORDERS}, not of {ITEMS}: " in refused.output
             assert "--full-refresh" in refused.output
-        same = run(shop, "publish", "--from", "tap_shop.orders", "--to", "out/x")
+        same = run(shop, "publish", "--table", "tap_shop.orders", "--to", "out/x")
         assert same.output == f"{tmp_path}/out/x: up to date\n"
         java.assert_not_called()
         run(shop, *other, "--full-refresh", "--engine", "spark")

@@ -56,7 +56,7 @@ def test_one_statement_of_a_file_is_taken_in_every_form(shop: Lake, tmp_path: Pa
     file = write(tmp_path, f"\ufeff/* a comment; */ {TWO};\n")
     assert run(shop, "query", "-f", file, "--format", "csv").stdout == "m\n7\n"
     to = tmp_path / "answer.json"
-    assert run(shop, "query", "-f", file, "--to", str(to)).exit_code == 0
+    assert run(shop, "query", "-f", file, "--out", str(to)).exit_code == 0
     assert json.loads(to.read_text())["rows"] == [[7]]
 
 

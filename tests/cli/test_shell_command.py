@@ -77,7 +77,7 @@ def test_a_script_may_give_its_exit_code(shop: Lake, script: str, code: int) -> 
     assert (done.exit_code, "last sync" in done.stdout) == (code, False)
 
 
-@pytest.mark.parametrize("command", ["query -f -", "erase --check --texts-from -"])
+@pytest.mark.parametrize("command", ["query -f -", "erase --search --texts-from -"])
 def test_the_script_itself_is_no_input_of_a_command(shop: Lake, command: str) -> None:
     done = run(shop, "shell", input=f"{command}\n")
     assert done.exit_code == 2

@@ -37,7 +37,7 @@ def shop(lake: Lake) -> Lake:
 
 
 def test_freeze_then_query_head_version_label_and_transaction(shop: Lake) -> None:
-    version = run_json(shop, "freeze", "tap-shop.orders", "--at", "1", "--label", "first")
+    version = run_json(shop, "freeze", "tap-shop.orders", "--transaction", "1", "--label", "first")
     assert (version["number"], version["transaction"], version["rows"]) == (1, 1, 5)
     for table, count in (
         ("tap_shop.orders", 4),
@@ -68,10 +68,10 @@ def test_every_form_holds_the_same_rows(shop: Lake, tmp_path: Path) -> None:
     assert cells[1] == [str(cell) for cell in rows[0]]
     assert cells[2] == ["2", "new", "", ""]
     path = tmp_path / "orders.parquet"
-    assert run(shop, "query", sql, "--format", "parquet", "--to", str(path)).exit_code == 0
+    assert run(shop, "query", sql, "--format", "parquet", "--out", str(path)).exit_code == 0
     assert pq.read_table(path).column("id").to_pylist() == [1, 2, 4, 5]
     text = tmp_path / "orders.tsv"
-    assert run(shop, "query", sql, "--format", "tsv", "--to", str(text)).exit_code == 0
+    assert run(shop, "query", sql, "--format", "tsv", "--out", str(text)).exit_code == 0
     assert text.read_text().splitlines()[2] == "2\tnew\t\t"
     table = run(shop, "query", sql).stdout
     assert "read tap-shop.orders at transaction 2" in table
@@ -80,7 +80,7 @@ def test_every_form_holds_the_same_rows(shop: Lake, tmp_path: Path) -> None:
 def test_an_empty_answer_still_has_its_columns(shop: Lake, tmp_path: Path) -> None:
     sql = "select id, at from tap_shop.orders where id > 99"
     path = tmp_path / "none.parquet"
-    assert run(shop, "query", sql, "--format", "parquet", "--to", str(path)).exit_code == 0
+    assert run(shop, "query", sql, "--format", "parquet", "--out", str(path)).exit_code == 0
     assert pq.read_table(path).schema.names == ["id", "at"]
     assert run_json(shop, "query", sql)["rows"] == []
     assert run(shop, "query", sql, "--format", "csv").stdout == "id,at\n"
@@ -89,7 +89,7 @@ def test_an_empty_answer_still_has_its_columns(shop: Lake, tmp_path: Path) -> No
 def test_two_columns_of_one_name_are_not_made_one(shop: Lake, tmp_path: Path) -> None:
     sql = "select id, id from tap_shop.orders"
     for form in ("jsonl", "parquet"):
-        result = run(shop, "query", sql, "--format", form, "--to", str(tmp_path / "x"))
+        result = run(shop, "query", sql, "--format", form, "--out", str(tmp_path / "x"))
         assert result.exit_code == 2
         assert "two columns named 'id'" in result.stderr
     assert run(shop, "query", sql, "--format", "csv").stdout.startswith("id,id\n")
@@ -103,7 +103,7 @@ def test_values_that_json_has_no_word_for(shop: Lake) -> None:
 
 def test_provenance(shop: Lake) -> None:
     sql = "select _row_id, _row_version, _transaction, name from tap_shop.orders order by id"
-    rows = run_json(shop, "query", sql, "--provenance")["rows"]
+    rows = run_json(shop, "query", sql, "--row-metadata")["rows"]
     assert rows == [["1", 1, 1, "n1"], ["2", 2, 2, "new"], ["4", 1, 1, "n4"], ["5", 1, 1, "n5"]]
 
 
@@ -111,23 +111,26 @@ def test_provenance_without_a_key_and_with_two(lake: Lake) -> None:
     properties = {"a": {"type": "integer"}, "b": {"type": "string"}, "_row_id": {}}
     commit_rows(lake, "tap.keyless", properties, [], [{"a": 1}, {"a": 2}])
     commit_rows(lake, "tap.two", properties, ["a", "b"], [{"a": 1, "b": 'x"y'}])
-    ids = run_json(lake, "query", "select __row_id from tap.keyless", "--provenance")["rows"]
+    ids = run_json(lake, "query", "select __row_id from tap.keyless", "--row-metadata")["rows"]
     assert sorted(ids) == [["1:0"], ["1:1"]]
-    ids = run_json(lake, "query", "select __row_id from tap.two", "--provenance")["rows"]
+    ids = run_json(lake, "query", "select __row_id from tap.two", "--row-metadata")["rows"]
     assert ids == [['["1","x\\"y"]']]
 
 
-def test_an_etag_fails_once_the_table_has_moved(shop: Lake) -> None:
+def test_if_transaction_fails_once_the_table_has_moved(shop: Lake) -> None:
     sql = "select count(*) from tap_shop.orders"
-    etag = run_json(shop, "query", sql)["read"][0]["transaction"]
-    assert run(shop, "query", sql, "--etag", str(etag)).exit_code == 0
+    head = run_json(shop, "query", sql)["read"][0]["transaction"]
+    assert run(shop, "query", sql, "--if-transaction", str(head)).exit_code == 0
     commit_rows(shop, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 9}])
-    for given in (str(etag), f"tap-shop.orders={etag}"):
-        result = run(shop, "query", sql, "--etag", given)
+    for given in (str(head), f"tap-shop.orders={head}"):
+        result = run(shop, "query", sql, "--if-transaction", given)
         assert result.exit_code == 4
         assert "is at transaction 3, not 2 any more" in result.stderr
-    assert run(shop, "query", sql, "--etag", "tap-shop.other=1").exit_code == 0
-    assert run(shop, "query", sql.replace("orders", "orders.`@1`"), "--etag", "2").exit_code == 0
+    assert run(shop, "query", sql, "--if-transaction", "tap-shop.other=1").exit_code == 0
+    assert (
+        run(shop, "query", sql.replace("orders", "orders.`@1`"), "--if-transaction", "2").exit_code
+        == 0
+    )
 
 
 def test_a_row_version_is_no_transaction(lake: Lake) -> None:
@@ -137,9 +140,9 @@ def test_a_row_version_is_no_transaction(lake: Lake) -> None:
         commit_rows(lake, "tap.s", {"id": {"type": "integer"}}, ["id"], [*rows], 2)
         run(lake, "freeze", "tap.s")  # a transaction without a block
     sql = "select id, _row_version, _transaction from tap.s{} where id % 10 in (0, 3) order by id"
-    found = run_json(lake, "query", sql.format(""), "--provenance")["rows"]
+    found = run_json(lake, "query", sql.format(""), "--row-metadata")["rows"]
     assert found == [[0, 1, 1], [3, 2, 1], [10, 3, 3], [13, 4, 3]]
-    found = run_json(lake, "query", sql.format(".1"), "--provenance")["rows"]
+    found = run_json(lake, "query", sql.format(".1"), "--row-metadata")["rows"]
     assert found == [[0, 1, 1], [3, 2, 1]]
     (row,) = run_json(lake, "rows", "tap.s", "--key", "13")
     assert (row["row_version"], row["transaction"]) == (4, 3)
@@ -156,15 +159,15 @@ def test_a_file_is_of_the_format_that_its_name_says(shop: Lake, tmp_path: Path) 
     }
     for suffix in ("csv", "tsv", "jsonl", "json", "parquet"):
         path = tmp_path / f"q3.{suffix}"
-        result = run(shop, "query", sql, "--to", str(path))
+        result = run(shop, "query", sql, "--out", str(path))
         assert (result.exit_code, result.stdout) == (0, "")
         assert f"wrote 4 rows to {path}\n" in result.stderr
         assert "read tap-shop.orders at transaction 2" in result.stderr
         assert path.read_bytes().startswith(texts.get(suffix, "").encode())
-    assert run(shop, "query", sql, "--to", str(tmp_path / "q3.csv")).exit_code == 2
+    assert run(shop, "query", sql, "--out", str(tmp_path / "q3.csv")).exit_code == 2
     assert len(json.loads((tmp_path / "q3.json").read_text())["rows"]) == 4
     assert pq.read_table(tmp_path / "q3.parquet").num_rows == 4
-    few = run(shop, "query", f"{sql} limit 1", "--to", str(tmp_path / "q3.csv"), "--force")
+    few = run(shop, "query", f"{sql} limit 1", "--out", str(tmp_path / "q3.csv"), "--force")
     assert "wrote 1 row to" in few.stderr
     assert (tmp_path / "q3.csv").read_text() == texts["csv"]
     assert len(list(tmp_path.glob(".*"))) == 0
@@ -173,7 +176,7 @@ def test_a_file_is_of_the_format_that_its_name_says(shop: Lake, tmp_path: Path) 
 def test_a_query_that_fails_leaves_no_file(shop: Lake, tmp_path: Path) -> None:
     path = tmp_path / "q3.csv"
     sql = "select 1 / (id - 5) from tap_shop.orders order by id"
-    assert run(shop, "query", sql, "--to", str(path)).exit_code == 2
+    assert run(shop, "query", sql, "--out", str(path)).exit_code == 2
     assert [one.name for one in tmp_path.iterdir()] == ["lake"]
 
 
@@ -244,10 +247,12 @@ def test_revert(shop: Lake) -> None:
     assert "note: this would undo 1 later transaction: sync 2 (20" in would.stderr
     assert "bookmark is not reset: the tap sends these records again only" in would.stderr
     assert "would be 2 rows put back, 0 deleted, 3 as they were" in would.stdout
-    run(shop, "freeze", "tap-shop.orders", "--at", "1", "--label", "first")
+    run(shop, "freeze", "tap-shop.orders", "--transaction", "1", "--label", "first")
     said = ("--comment", "wrong prices", "--metadata", "ticket=7")
     head = shop.table("tap-shop.orders").snapshot().number
-    done = run_json(shop, "revert", "tap-shop.orders", "--to", "first", *said, "--etag", str(head))
+    done = run_json(
+        shop, "revert", "tap-shop.orders", "--to", "first", *said, "--if-transaction", str(head)
+    )
     *_, entry = shop.table("tap-shop.orders").entries()
     assert entry.metadata.items() >= {"comment": "wrong prices", "ticket": "7"}.items()
     assert (done["put_back"], done["deleted"], done["transaction"]) == (2, 0, 4)

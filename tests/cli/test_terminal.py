@@ -149,11 +149,11 @@ CASES = {
     "locks": Case(["locks"], [TABLE, "table", "loader-7.example.org"]),
     "unlock": Case(["unlock", OTHER, "--yes"], ["there is no lock on"]),
     "projections": Case(
-        ["projections", "--file", PROJECTIONS],
+        ["projections", "--projections", PROJECTIONS],
         ["orders_by_day", "projection", "state", "published", "singerlake publish --all"],
     ),
     "projections --graph": Case(
-        ["projections", "--file", PROJECTIONS, "--graph"],
+        ["projections", "--projections", PROJECTIONS, "--graph"],
         [TABLE, "orders_by_day", "staging.orders", "(parquet)"],
     ),
     "alter": Case(["alter", TABLE, "retype", "status", "text", "--dry-run"], [TABLE]),
@@ -254,7 +254,7 @@ CASES = {
         "singerlake.ops.change.change.change",
     ),
     "erase": Case(
-        ["erase", "--check", TABLE, "--key", "17"],
+        ["erase", "--search", TABLE, "--key", "17"],
         ["key 1", "data of the table", "still hold"],
     ),
     "verify": Case(
@@ -270,7 +270,7 @@ NOT_HERE = {
     "demo": "prints what other commands do",
     "docs": "writes a site, and says one line about it",
     "files": "its list is a table of names as that of ls; the rest prints bytes or one line",
-    "files-of": "prints paths or SQL for other programs, which nothing may break",
+    "data-files": "prints paths or SQL for other programs, which nothing may break",
     "metrics": "prints text for Prometheus, which nothing may break",
     "shell": "prints what other commands do",
     "publish": "prints a line or two for each projection",

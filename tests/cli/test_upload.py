@@ -106,7 +106,7 @@ BEFORE_JAVA: list[tuple[str, str | bytes | pa.Table, list[str], int, str]] = [
     ("a.csv", "1,x\n", ["--columns", "id,nmae"], 2, "'nmae'|did you mean name?"),
     ("a.csv", "id\n1\n", ["--types", "id:integer"], 2, "--types is for a new table"),
     ("a.csv", "id\n1\n", ["--key", "name"], 2, "--key is for a new table|its key: id"),
-    ("a.csv", "id\n1\n", ["--etag", "7"], 4, "7"),
+    ("a.csv", "id\n1\n", ["--if-transaction", "7"], 4, "7"),
     ("a.csv", "id\n1\n", ["--label", "q3"], 2, "--new-version"),
     ("a.csv", "id\n1\n", ["--rejects", "r.txt"], 2, "end it in .csv or .jsonl"),
     ("a.csv", "id\n1\n", ["--rejects", "a.csv"], 2, "a.csv is there already"),
@@ -150,7 +150,7 @@ def test_what_is_wrong_with_a_file_as_a_whole_is_said_before_java_starts(
         ([ORDERS, "https://h/a?b=1"], 2, "curl -fsS 'https://h/a?b=1'"),
         ([f"{ORDERS}.@1", "a.csv"], 2, "is a past state: upload into the table itself"),
         (["tap-shop.order", "a.csv", "--mode", "update"], 3, "tap-shop.orders"),
-        (["tap-shop.order", "a.csv", "--etag", "1"], 2, "this one is new"),
+        (["tap-shop.order", "a.csv", "--if-transaction", "1"], 2, "this one is new"),
         (["tap-shop.order", "a.csv", "--types", "id:intger"], 2, "did you mean integer"),
         (["orders", "a.csv"], 2, "tap.stream"),
         (["tap-shop.new.2", "a.csv"], 2, "cannot end in a part of digits"),
@@ -316,7 +316,7 @@ def test_modes(shop: Lake) -> None:
 
 @pytest.mark.usefixtures("each_operation", "engine")
 def test_what_was_read_before_somebody_else_changed_it_is_refused(shop: Lake) -> None:
-    query = ["query", "select * from tap_shop.orders order by id", "--provenance", "--to"]
+    query = ["query", "select * from tap_shop.orders order by id", "--row-metadata", "--out"]
     assert run(shop, *query, "x.csv").exit_code == 0
     assert run_json(shop, "upload", ORDERS, "x.csv")["transaction"] is None
     write("y.csv", "id,name\n2,theirs\n")

@@ -37,7 +37,7 @@ REFUSED: list[tuple[list[str], int, str]] = [
     (["docs", "--types", "size:string"], 2, "--types is for files of rows"),
     (["docs", "--format", "csv"], 2, "--format is for files of rows"),
     (["docs", "--rejects", "r.csv"], 2, "--rejects is for files of rows"),
-    (["docs", "--etag", "1"], 2, "this one is new"),
+    (["docs", "--if-transaction", "1"], 2, "this one is new"),
     (["docs", "--label", "x"], 2, "--new-version"),
     (["docs/*.png"], 5, "no file matches docs/*.png"),
     (["none"], 3, "no file or folder none"),
@@ -128,6 +128,6 @@ def test_a_folder_and_what_becomes_of_it(lake: Lake, work: Path) -> None:
     result = run(lake, "files", "export", f"{DOCS}.1", "out")
     assert result.exit_code == 0, result.output
     assert Path("out/b.txt").read_text() == Path("out/sub/c.pdf").read_text() == "same"
-    check_refused(run(lake, "upload", DOCS, "docs", "--etag", "1"), 4, "1")
+    check_refused(run(lake, "upload", DOCS, "docs", "--if-transaction", "1"), 4, "1")
     [report] = run_json(lake, "verify", DOCS)
     assert report["problems"] == []

@@ -133,7 +133,7 @@ def test_what_is_no_size(text: str) -> None:
         ((), "name the tables to vacuum, or say --all"),
         (("tap.s", "--all"), "name the tables to vacuum, or say --all"),
         (("tap.s.1",), "a vacuum is of a whole table: say tap.s"),
-        (("tap.s", "--drop-history", "--only", "delete"), "--drop-history is left out"),
+        (("tap.s", "--expire-history", "--only", "delete"), "--expire-history is left out"),
     ],
 )
 @pytest.mark.usefixtures("no_spark")
@@ -188,11 +188,11 @@ def test_the_dry_run_says_what_the_run_does_and_changes_nothing(lake: Lake) -> N
     freeze(table, 2)
     before = contents(lake)
     (plan, _) = run_json(lake, "vacuum", "tap.s", *NOW, "--dry-run")
-    text = run(lake, "vacuum", "tap.s", *NOW, "--dry-run", "--drop-history").output
+    text = run(lake, "vacuum", "tap.s", *NOW, "--dry-run", "--expire-history").output
     assert contents(lake) == before
     assert {item["key"] for item in plan["delete"]} == old
     assert plan["combine"][0]["files"] == 2
-    assert "combine: 2 files into 1" in text
+    assert "compact: 2 files into 1" in text
     assert "transaction 2 stays readable: version 1" in text
     for key in old:
         assert f"{key} (" in text
@@ -443,13 +443,27 @@ def test_killed_while_it_deletes(lake: Lake, point: tuple[str, str, int, str]) -
     assert present(table) == rows
 
 
+@pytest.mark.parametrize(
+    ("part", "operations"),
+    [("compact", {"combine"}), ("expire", {"drop-history"}), ("delete", set())],
+)
+def test_only_does_that_part_alone(lake: Lake, part: str, operations: set[str]) -> None:
+    table = fill(lake)
+    rows, files = present(table), data_files(lake)
+    assert run(lake, "vacuum", "tap.s", *NOW, "--only", part).exit_code == 0
+    made = {str(entry.operation) for entry in [*table.entries()][3:]}
+    assert made - {"vacuum-start", "vacuum"} == operations
+    assert present(table) == rows
+    assert files <= data_files(lake), "all files are needed, or replaced and not deleted"
+
+
 @pytest.mark.usefixtures("each_operation")
 @pytest.mark.usefixtures("processes")
 def test_killed_between_writing_and_the_commit(spark: SparkSession, lake: Lake) -> None:
     """What it wrote is nobody's; the next run does the work anew and leaves nothing."""
     table = fill(lake)
     rows, files = present(table), data_files(lake)
-    killed_in_a_fork(lake, ("put_if_absent", "transactions/", 1, "before"), "--drop-history")
+    killed_in_a_fork(lake, ("put_if_absent", "transactions/", 1, "before"), "--expire-history")
     assert present(table) == rows
     assert files < data_files(lake), "its own new file is there"
     assert named(table) == files

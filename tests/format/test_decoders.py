@@ -15,7 +15,13 @@ from singerlake.lake import Lake
 from tests.build import commit_rows
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("singerlake", "singerlake_cli", "tap_singerlake", "target_singerlake")
+PACKAGES = (
+    "singerlake",
+    "singerlake_cli",
+    "tap_singerlake",
+    "target_singerlake",
+    "pyspark_singerlake",
+)
 
 # Types that only a schema tells are built while a run goes on: by the one thread that takes the
 # input, the one that puts the tap's lines out, or the one of Spark's Python worker; and no other

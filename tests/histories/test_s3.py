@@ -17,13 +17,12 @@ from singerlake.ops.vacuum.leftovers import plan_leftovers, remove_leftovers
 from singerlake.ops.vacuum.plan import PARTS, VacuumOptions
 from singerlake.sql.queries.query import query
 from singerlake.sql.state import index_build
-from singerlake.sql.state.content import state_content
 from singerlake.sql.state.from_blocks import state
 from singerlake.storage.s3.store import S3Store
 from tests.build import commit_rows
 from tests.frozen import freeze_on_spark, vacuum_on_spark
 from tests.frozen import verify_on_spark as verify
-from tests.sql.index_frames import read_index
+from tests.sql.index_frames import read_index, state_content
 from tests.storage.conftest import (
     KEY_ID,
     SECRET,
@@ -123,7 +122,7 @@ def test_erase(spark: SparkSession, s3_port: int) -> None:
     assert all(one.version for one in report.found), "only in what objects were"
     assert {one.kind for one in report.found} == {"data", "index", "log", "manifest"}
     assert report.not_read == [], "the upload was ended: the test's service dates it 2010"
-    again = table.erase(["7"], reason="request 12", wait=0, earlier_versions=True, spark=spark)
+    again = table.erase(["7"], reason="request 12", wait=0, purge_object_versions=True, spark=spark)
     assert (again.found, again.is_done) == (True, True)
     assert again.earlier[0].deleted >= kept.objects
     assert checked().is_clean

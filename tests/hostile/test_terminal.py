@@ -228,7 +228,7 @@ def test_safe_cells_leave_numbers_of_every_type(tmp_path: Path, form: str) -> No
     assert found == ["-1.50", "-1000", "-1", "-0.5", "'+A==", "2026-01-02"]
 
 
-@pytest.mark.parametrize("more", [[], ["--format", "jsonl"], ["--format", "parquet", "--to", "x"]])
+@pytest.mark.parametrize("more", [[], ["--format", "jsonl"], ["--format", "parquet", "--out", "x"]])
 def test_safe_cells_are_for_spreadsheets(evil: Lake, more: list[str]) -> None:
     args = ["--lake", evil.store.uri, "query", "select 1", "--safe-cells", *more]
     result = CliRunner().invoke(cli, args)

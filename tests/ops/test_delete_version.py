@@ -65,7 +65,7 @@ def test_a_deleted_version_is_told_by_whoever_asks_for_it(table: Table, lake: La
     for args in (
         ["diff", "tap.s", "2"],
         ["show", "tap.s.2"],
-        ["files-of", "tap.s.2"],
+        ["data-files", "tap.s.2"],
         ["revert", "tap.s", "--to", "2"],
         ["copy", lake.store.uri, f"{lake.store.uri}-copy", "tap.s.2"],
         ["versions", "tap.s.2"],

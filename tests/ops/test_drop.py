@@ -290,12 +290,12 @@ def test_a_drop_can_be_asked_for_at_one_transaction_only(lake: Lake) -> None:
     sync(lake, 2)
     for known in (head(lake), before):
         with pytest.raises(ConflictError, match="transaction 2, not 1"):
-            drop_table(lake.store, known, AlterOptions(etag=1))
+            drop_table(lake.store, known, AlterOptions(if_transaction=1))
     drop_table(lake.store, before, AlterOptions())
     with pytest.raises(DroppedError):
         drop_table(lake.store, head(lake), AlterOptions())
     with pytest.raises(ConflictError):
-        undrop_table(lake.store, head(lake), AlterOptions(etag=2))
+        undrop_table(lake.store, head(lake), AlterOptions(if_transaction=2))
     with pytest.raises(UsageError, match="'by' is written by"):
         undrop_table(lake.store, head(lake), AlterOptions(metadata={"by": "me"}))
     undrop(lake)

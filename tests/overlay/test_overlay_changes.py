@@ -450,12 +450,12 @@ def test_a_condition_goes_with_renamed_columns(table: Table) -> None:
         says.without_column(head, "amount")
 
 
-def test_two_at_once_keep_what_both_said_and_an_etag_does_not(table: Table) -> None:
+def test_two_at_once_keep_what_both_said_and_if_transaction_does_not(table: Table) -> None:
     before = table.snapshot()
     alter(table.store, before, partial(says.with_column, name="a", schema=STRING))
     alter(table.store, before, partial(says.with_column, name="b", schema=STRING))
     assert [*table.snapshot().overlay.added] == ["a", "b"]
-    late = AlterOptions(etag=before.number)
+    late = AlterOptions(if_transaction=before.number)
     change = partial(says.with_column, name="c", schema=STRING)
     with pytest.raises(ConflictError, match="not 1 any more"):
         alter(table.store, before, change, late)

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from tests.pages.steps import ROOT
 
-PACKAGES = ("singerlake", "singerlake_cli", "tap_singerlake", "target_singerlake")
+PACKAGES = (
+    "singerlake",
+    "singerlake_cli",
+    "tap_singerlake",
+    "target_singerlake",
+    "pyspark_singerlake",
+)
 
 
 def texts() -> list[str]:

@@ -51,7 +51,7 @@ def test_readme_prints_the_same_on_spark(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("SINGERLAKE_PAGES", raising=False)
     monkeypatch.setenv("SINGERLAKE_ENGINE", "spark")
     running.run_page(ROOT / "README.md", monkeypatch)
-    vacuumed = running.run("singerlake vacuum tap-shop.orders --drop-history", {})
+    vacuumed = running.run("singerlake vacuum tap-shop.orders --expire-history", {})
     assert "tap-shop.orders: " in vacuumed
     verified = running.run("singerlake verify tap-shop.orders", {})
     assert "1 version: all as it should be" in verified

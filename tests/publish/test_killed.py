@@ -45,7 +45,7 @@ def test_sudden_death_while_it_publishes(tmp_path: Path, form: str) -> None:
     rows = [{"id": n, "text": str(n)} for n in range(20_000)]
     commit_rows(lake, "tap-a.b", COLUMNS, ["id"], [*rows])
     place = tmp_path / "place"
-    args = ["publish", "--from", "tap_a.b", "--format", form, "--to", str(place)]
+    args = ["publish", "--table", "tap_a.b", "--format", form, "--to", str(place)]
     args += ["--order-by", "id", "--file-size", "20kB"]
     command = [sys.executable, "-m", "singerlake_cli", "--lake", lake.store.uri, *args]
     process = subprocess.Popen(command, start_new_session=True)

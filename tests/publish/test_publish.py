@@ -101,7 +101,7 @@ def one(outcomes: Any) -> Outcome:
 @pytest.mark.usefixtures("each_operation")
 def test_raw_staging_published(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
     file = declared(tmp_path)
-    orders, cities = shop.publish(file=file, spark=spark)
+    orders, cities = shop.publish(projections=file, spark=spark)
     assert (orders.projection, cities.projection) == ("orders", "cities")  # what reads comes later
     assert orders.staged is not None and orders.staged.inserted == 7
     assert orders.published is not None and orders.published.rows == 7
@@ -119,14 +119,14 @@ def test_raw_staging_published(spark: SparkSession, shop: singerlake.Lake, tmp_p
 
     before = {place: commits(out / place) for place in ("orders", "cities")}
     head = shop["staging.orders"].snapshot().number
-    again = shop.publish(file=file, spark=spark)
+    again = shop.publish(projections=file, spark=spark)
     assert {outcome.result for outcome in again} == {Result.UP_TO_DATE}
     assert before == {place: commits(out / place) for place in before}
     assert shop["staging.orders"].snapshot().number == head
 
     gone = {"id": 2, "_sdc_deleted_at": "2026-01-02T03:04:05Z"}
     sync(shop, [{"id": 3, "city": None, "total": 1}, {"id": 20, "total": 9}, gone])
-    dry = shop.publish(file=file, dry_run=True, spark=spark)
+    dry = shop.publish(projections=file, dry_run=True, spark=spark)
     assert dry[0].result is Result.TO_DO
     assert dry[0].staged is not None and dry[0].staged.changed == 3
     assert dry[0].published is not None and dry[0].published.changed == 3
@@ -135,7 +135,7 @@ def test_raw_staging_published(spark: SparkSession, shop: singerlake.Lake, tmp_p
     assert before == {place: commits(out / place) for place in before}
     assert shop["staging.orders"].snapshot().number == head
 
-    orders, cities = shop.publish(file=file, spark=spark)
+    orders, cities = shop.publish(projections=file, spark=spark)
     assert orders.staged is not None and orders.staged.how == "incremental"
     assert (orders.staged.inserted, orders.staged.updated, orders.staged.deleted) == (1, 1, 1)
     assert orders.published is not None and not orders.published.full
@@ -154,25 +154,25 @@ def test_one_that_fails_stops_only_its_readers(
     text = YAML + "- {name: whole, from: tap_shop.orders, to: out/whole, format: csv}\n"
     file = declared(tmp_path, text.replace("select id, city, total", "select id, city, totl"))
     with pytest.raises(InvalidQueryError, match="total"):
-        shop.publish(file=file, spark=spark)
+        shop.publish(projections=file, spark=spark)
     assert len(read(tmp_path / "out" / "whole", "csv")) == 9
     assert not (tmp_path / "out" / "cities").exists()
-    result = run(shop, "publish", "--all", "--file", str(file))
+    result = run(shop, "publish", "--all", "--projections", str(file))
     assert result.exit_code == InvalidQueryError.exit_code, result.output
     assert "cities: skipped: it reads what orders makes" in result.output
     assert "whole: up to date" in result.output
-    found = run_json(shop, "publish", "--all", "--file", str(file), code=2)
+    found = run_json(shop, "publish", "--all", "--projections", str(file), code=2)
     assert [one["result"] for one in found] == ["failed", "skipped", "up to date"]
     assert found[0]["error"]["kind"] == "invalid_query"
     # What is well is published by name, and what it reads with it.
-    result = run(shop, "publish", "cities", "--file", str(declared(tmp_path)))
+    result = run(shop, "publish", "cities", "--projections", str(declared(tmp_path)))
     assert result.exit_code == 0, result.output
     assert len(read(tmp_path / "out" / "cities", "csv")) == 2
 
 
 def test_ad_hoc(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
     place = tmp_path / "place"
-    args = ("--from", "tap-shop.orders", "--where", "city = 'Rome'", "--order-by", "total desc")
+    args = ("--table", "tap-shop.orders", "--where", "city = 'Rome'", "--order-by", "total desc")
     result = run(shop, "publish", *args, "--to", str(place))
     assert result.exit_code == 0, result.output
     assert [row[0] for row in read(place)] == [7, 5, 3, 1]
@@ -232,7 +232,7 @@ def test_ad_hoc_by_the_tables_own_key(
     (tmp_path / "apart").mkdir()
     # Two ways to one place are one name.
     for to in (place, tmp_path / "apart" / ".." / "place"):
-        args = ("publish", "--from", "tap-shop.orders", "--to", str(to))
+        args = ("publish", "--table", "tap-shop.orders", "--to", str(to))
         done = run_json(shop, *args)[0]
         assert done["projection"] == str(place)
         assert done["published"]["full"] is (to == place)
@@ -276,32 +276,35 @@ def test_a_version_is_published_when_it_is_frozen_or_asked_for(
     )
     file = str(declared(tmp_path, f"version: 1\n{text}\n"))
     other = str(declared(tmp_path / "lake", YAML))
-    refused = run(shop, "freeze", "tap-shop.orders", "--publish", "--file", other)
+    refused = run(shop, "freeze", "tap-shop.orders", "--publish", "--projections", other)
     assert refused.exit_code == 2 and "no projection publishes versions" in refused.output
     assert shop["tap-shop.orders"].versions() == []
-    frozen = run_json(shop, "freeze", "tap-shop.orders", "--publish", "--file", file)
+    frozen = run_json(shop, "freeze", "tap-shop.orders", "--publish", "--projections", file)
     assert frozen["number"] == 1 and frozen["published"][0]["published"]["versions"] == [1]
     here.freeze(shop["tap-shop.orders"], label="again")
     sync(shop, [{"id": 100, "city": "Bonn", "total": 0}])
-    result = run(shop, "publish", "o", "--at", "again", "--file", file)
+    result = run(shop, "publish", "o", "--version", "again", "--projections", file)
     assert result.exit_code == 0 and "v2" in result.output, result.output
     assert len(read(tmp_path / "out" / "o", version=2)) == 9
     assert len(read(tmp_path / "out" / "o")) == 9  # as before: only the version was asked for
-    result = run(shop, "publish", "o", "--at", "17", "--file", file)
+    result = run(shop, "publish", "o", "--version", "17", "--projections", file)
     assert result.exit_code == 3, result.output
     version = shop.freeze("q3", tables=["tap-shop.orders"], spark=spark)
     sync(shop, [{"id": 101, "city": "Bonn", "total": 0}])
     commit_rows(shop, "tap-shop.other", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
     shop.freeze("later", tables=["tap-shop.other"], spark=spark)
-    result = run(shop, "publish", "o", "--lake-version", "q3", "--file", file)
+    result = run(shop, "publish", "o", "--lake-version", "q3", "--projections", file)
     assert result.exit_code == 0, result.output
     assert len(read(tmp_path / "out" / "o", version=version.tables[0].version)) == 10
     assert len(read(tmp_path / "out" / "o")) == 9
-    for args, code in ((["--lake-version", "q4"], 3), (["--lake-version", "q3", "--at", "1"], 2)):
-        assert run(shop, "publish", "o", "--file", file, *args).exit_code == code, args
-    result = run(shop, "publish", "o", "--lake-version", "later", "--file", file)
+    for args, code in (
+        (["--lake-version", "q4"], 3),
+        (["--lake-version", "q3", "--version", "1"], 2),
+    ):
+        assert run(shop, "publish", "o", "--projections", file, *args).exit_code == code, args
+    result = run(shop, "publish", "o", "--lake-version", "later", "--projections", file)
     assert result.exit_code == 3 and "has no table tap-shop.orders" in result.output
-    assert run(shop, "publish", "o", "--file", file).exit_code == 0
+    assert run(shop, "publish", "o", "--projections", file).exit_code == 0
     assert len(read(tmp_path / "out" / "o")) == 11
 
 
@@ -309,7 +312,7 @@ def test_a_lake_version_is_published_from_python(
     spark: SparkSession, shop: singerlake.Lake, tmp_path: Path
 ) -> None:
     text = "version: 1\nprojections: [{name: o, from: tap_shop.orders, to: out/o, versions: true}]"
-    publishing = partial(shop.publish, file=declared(tmp_path, text), spark=spark)
+    publishing = partial(shop.publish, projections=declared(tmp_path, text), spark=spark)
     frozen = []
     for number in (100, 101):
         frozen.append(shop.freeze(f"q{number}", spark=spark))
@@ -321,8 +324,8 @@ def test_a_lake_version_is_published_from_python(
         assert len(read(tmp_path / "out" / "o", version=version)) == 8 + version
     for named in (1, "2"):
         assert publishing(lake_version=named)[0].result is Result.UP_TO_DATE
-    with pytest.raises(UsageError, match="take one"):
-        publishing(lake_version=1, at=1)
+    with pytest.raises(UsageError, match="give one"):
+        publishing(lake_version=1, version=1)
     with pytest.raises(NotFoundError, match="there is no lake version 'q9'"):
         publishing(lake_version="q9")
 
@@ -335,14 +338,14 @@ projections:
 - {name: easy, from: tap_shop.orders, to: out/easy}
 """
     file = declared(tmp_path, text)
-    shop.publish(file=file, spark=spark)
+    shop.publish(projections=file, spark=spark)
     wider = {**COLUMNS, "note": {"type": "string"}}
     commit_rows(shop, "tap-shop.orders", wider, ["id"], [{"id": 1, "total": 1, "note": "x"}])
     with pytest.raises(UsageError, match="strict gets other columns: note string is new"):
-        shop.publish(file=file, spark=spark)
+        shop.publish(projections=file, spark=spark)
     assert "note" not in str(duckdb_columns(tmp_path / "out" / "strict"))
     assert "note" in str(duckdb_columns(tmp_path / "out" / "easy"))
-    shop.publish(file=file, full_refresh=True, spark=spark)
+    shop.publish(projections=file, full_refresh=True, spark=spark)
     assert "note" in str(duckdb_columns(tmp_path / "out" / "strict"))
 
 
@@ -353,21 +356,21 @@ def duckdb_columns(place: Path) -> list[str]:
 
 def test_unpublish(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> None:
     file = declared(tmp_path)
-    shop.publish(["orders"], file=file, spark=spark)
+    shop.publish(["orders"], projections=file, spark=spark)
     place = tmp_path / "out" / "orders"
-    asked = run(shop, "unpublish", "orders", "--delete", "--file", str(file), input="n\n")
+    asked = run(shop, "unpublish", "orders", "--delete", "--projections", str(file), input="n\n")
     assert asked.exit_code == 1 and "7 rows" in asked.output
     assert len(read(place)) == 7
-    ended = run(shop, "unpublish", "orders", "--file", str(file))
+    ended = run(shop, "unpublish", "orders", "--projections", str(file))
     assert ended.exit_code == 0 and "nobody updates it" in ended.output
     assert "the next publish --all begins again" in ended.output
     assert len(read(place)) == 7
     assert Lake.open(shop.store.uri).annotations().published == {}
     # The place tells whose it is, also where the lake has forgotten.
-    gone = run_json(shop, "unpublish", "orders", "--delete", "--yes", "--file", str(file))
+    gone = run_json(shop, "unpublish", "orders", "--delete", "--yes", "--projections", str(file))
     assert gone["deleted"] is True
     assert [found for found in place.rglob("*") if found.is_file()] == []
-    again = run(shop, "unpublish", "orders", "--delete", "--yes", "--file", str(file))
+    again = run(shop, "unpublish", "orders", "--delete", "--yes", "--projections", str(file))
     assert again.exit_code == 3 and "nothing is published" in again.output
     assert shop["staging.orders"].snapshot().number == 1
 
@@ -408,15 +411,19 @@ def test_what_is_wrong_is_said_before_java_starts(shop: singerlake.Lake, tmp_pat
     (other / "mine" / "note.txt").write_text("not yours")
     with no_java():
         for args, code, says in (
-            (["--all", "orders", "--file", file], 2, "name projections or say --all, not both"),
-            (["--file", file], 2, "say which projections: cities, orders, or --all"),
-            (["order", "--file", file], 2, "did you mean orders?"),
-            (["--from", "tap_shop.orders"], 2, "say where to publish it: --to"),
+            (
+                ["--all", "orders", "--projections", file],
+                2,
+                "name projections or say --all, not both",
+            ),
+            (["--projections", file], 2, "say which projections: cities, orders, or --all"),
+            (["order", "--projections", file], 2, "did you mean orders?"),
+            (["--table", "tap_shop.orders"], 2, "say where to publish it: --to"),
             (["--to", str(other)], 2, "name the table whose rows are published"),
             (["orders", "--to", str(other)], 2, "not both"),
-            (["--from", "tap_shop.order", "--to", str(other / "x")], 3, "tap-shop.orders"),
-            (["--from", "tap_shop.orders", "--to", str(other)], 2, "holds something else"),
-            (["--from", "tap_shop.orders", "--to", f"{shop.store.uri}/x"], 2, "inside the lake"),
+            (["--table", "tap_shop.order", "--to", str(other / "x")], 3, "tap-shop.orders"),
+            (["--table", "tap_shop.orders", "--to", str(other)], 2, "holds something else"),
+            (["--table", "tap_shop.orders", "--to", f"{shop.store.uri}/x"], 2, "inside the lake"),
         ):
             result = run(shop, "publish", *args)
             assert result.exit_code == code and says in result.output, (args, result.output)

@@ -81,7 +81,7 @@ class Chain:
 
     def follow(self) -> dict[str, str]:
         """Publish, and hold what DuckDB reads against the rows; tells how each was done."""
-        outcomes = self.lake.publish(file=self.folder / "projections.yml", spark=self.spark)
+        outcomes = self.lake.publish(projections=self.folder / "projections.yml", spark=self.spark)
         rows = sorted(self.rows.values(), key=lambda row: row["id"])
         names = [name for name in self.columns if name != "_sdc_deleted_at"]
         assert self.read("whole", names) == [tuple(row.get(name) for name in names) for row in rows]

@@ -67,7 +67,7 @@ def test_annotations_and_their_pages(world: World, tmp_path: Path) -> None:
         world.fill(stream, transactions=2)
     hold("annotate", world.count(world.command("annotate", f"{TAP}.s", "--owner", "ada")))
     for _ in range(2):  # nothing less the second time: only pages are kept
-        hold("docs", world.count(world.command("docs", "--to", str(tmp_path / "site"))), n=3)
+        hold("docs", world.count(world.command("docs", "--out", str(tmp_path / "site"))), n=3)
 
 
 def test_sync_into_a_long_log(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_files_on_their_way_out(world: World, tmp_path: Path) -> None:
     hold("files-ls-first", world.count(world.command("files", "ls", table)), k=2)
     hold("files-ls", world.count(world.command("files", "ls", table)))
     into = str(tmp_path / "one")
-    hold("files-get", world.count(world.command("files", "get", table, digest, "--to", into)))
+    hold("files-get", world.count(world.command("files", "get", table, digest, "--out", into)))
     into = str(tmp_path / "all")
     hold("files-export", world.count(world.command("files", "export", table, into)), k=3)
     hold("files-export", world.count(world.command("files", "export", table, into)), k=0)
@@ -148,7 +148,7 @@ def test_a_large_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_check_reads_each_object_once(world: World) -> None:
     world.fill(transactions=3)
-    found = world.count(world.command("erase", "--check", "--text", "nobody"))
+    found = world.count(world.command("erase", "--search", "--text", "nobody"))
     hold("erase-check", found, t=3, k=3)
 
 

@@ -133,6 +133,6 @@ def test_a_misfit_of_one_side_is_told_with_the_row_and_of_both_is_an_error() -> 
     assert added["change"] == "added"
     assert added["misfit"].startswith("'a.b' is 5; ")
     both = rows((1, None, 1, False), (1, None, 1, True), misfit="'a.b' is 5")
-    with pytest.raises(DamagedError, match="'a.b' is 5; .*--misfits null"):
+    with pytest.raises(DamagedError, match="'a.b' is 5; .*--on-type-mismatch null"):
         paired(both, step())
     assert [one["misfit"] for one in paired(both, step(reads_misfits=True))] == [None]

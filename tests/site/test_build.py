@@ -222,7 +222,7 @@ def test_something_else_is_left_alone(shop: Path, tmp_path: Path, there: str) ->
         to.mkdir()
         (to / "thesis.tex").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
-    result = command(shop, "--to", str(to))
+    result = command(shop, "--out", str(to))
     assert result.exit_code == 2
     assert len(result.output.splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
@@ -230,9 +230,9 @@ def test_something_else_is_left_alone(shop: Path, tmp_path: Path, there: str) ->
 
 def test_an_empty_folder_is_filled(shop: Path, tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
-    assert "6 tables" in command(shop, "--to", str(tmp_path / "site")).output
+    assert "6 tables" in command(shop, "--out", str(tmp_path / "site")).output
     assert (tmp_path / "site" / "index.html").is_file()
-    assert "nothing has changed" in command(shop, "--to", str(tmp_path / "site")).output
+    assert "nothing has changed" in command(shop, "--out", str(tmp_path / "site")).output
 
 
 def test_a_folder_that_is_there_is_the_one_that_is_filled(shop: Path, tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_a_state_that_was_forged_deletes_nothing(shop: Path, tmp_path: Path) -> 
 
 
 def test_a_lake_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    result = command(tmp_path / "none", "--to", str(tmp_path / "site"))
+    result = command(tmp_path / "none", "--out", str(tmp_path / "site"))
     assert result.exit_code == 3
     assert len(result.output.splitlines()) == 1
     assert not (tmp_path / "site").exists()
@@ -309,7 +309,7 @@ def test_a_damaged_table_has_a_page_that_says_so(lake: Lake, tmp_path: Path) -> 
     name = TableName("tap-a", "bad")
     lake.store.delete(name.manifest)
     lake.store.replace(name.transaction(1), b"{", None)
-    result = command(Path(lake.store.uri), "--to", str(tmp_path / "site"))
+    result = command(Path(lake.store.uri), "--out", str(tmp_path / "site"))
     assert result.exit_code == 5
     assert "tap-a.bad" in result.output
     bad = text_of(tmp_path / "site" / "taps/tap-a/tables/bad/index.html")
@@ -406,7 +406,7 @@ def test_pages_lead_to_files(tmp_path: Path, form: str, suffix: str, samples: in
     for command_, there in (
         (f"singerlake files ls {TAP}.photos", True),
         (f"singerlake files export {TAP}.photos files-of-{TAP}.photos", True),
-        (f"singerlake files get {TAP}.photos {digest} --to {digest}", samples > 0),
+        (f"singerlake files get {TAP}.photos {digest} --out {digest}", samples > 0),
     ):
         assert (command_ in text) is there
     version = (folder / "versions" / f"1{suffix}").read_text()
@@ -721,7 +721,7 @@ def test_a_place_that_is_almost_a_uri_is_refused(
 
 @pytest.mark.parametrize("scheme", ["file", "FILE"])
 def test_a_folder_named_by_a_uri(shop: Path, tmp_path: Path, scheme: str) -> None:
-    command(shop, "--to", f"{scheme}://{tmp_path}/a%20b")
+    command(shop, "--out", f"{scheme}://{tmp_path}/a%20b")
     assert [path.name for path in tmp_path.iterdir()] == ["a b"]
     assert (tmp_path / "a b" / "index.html").is_file()
 
@@ -729,9 +729,9 @@ def test_a_folder_named_by_a_uri(shop: Path, tmp_path: Path, scheme: str) -> Non
 @pytest.mark.parametrize(
     "args",
     [
-        ["--to", ""],
-        ["--to", "ftp://x"],
-        ["--to", "/"],
+        ["--out", ""],
+        ["--out", "ftp://x"],
+        ["--out", "/"],
         ["--open", "--format", "markdown"],
         ["--samples", "99"],
     ],

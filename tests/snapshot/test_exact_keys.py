@@ -200,7 +200,7 @@ def test_erasure_that_would_change_an_old_version_is_refused(
     done = call.run(lake, *last)
     assert done.exit_code == 2, done.output
     assert "drop its history first" in done.output
-    way = ("vacuum", "tap.t", "--drop-history", "--retain", "0s", "--no-retention-guard")
+    way = ("vacuum", "tap.t", "--expire-history", "--retain", "0s", "--no-retention-guard")
     assert call.run(lake, *way).exit_code == 0
     done = call.run(lake, *last)
     assert done.exit_code == 0, done.output
@@ -310,7 +310,7 @@ def test_change_of_rows_with_a_null_in_their_key_names_the_next_step(
         assert "singerlake alter TABLE set-key" in done.stderr
         assert "singerlake erase TABLE" in done.stderr
     file = tmp_path / "rows.csv"
-    way = ("query", "--provenance", "--to", str(file))
+    way = ("query", "--row-metadata", "--out", str(file))
     assert call.run(lake, *way, "select * from tap.t where id is null").exit_code == 0
     done = call.run(lake, "delete", "tap.t", "--from", str(file))
     assert "singerlake erase TABLE" in done.stderr

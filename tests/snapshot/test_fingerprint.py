@@ -22,9 +22,9 @@ from singerlake.rows.columns.arrow_types import arrow_type
 from singerlake.rows.state.fingerprint import Content, Proof, Summer, Sums, digits
 from singerlake.rows.state.shape import shape_of
 from singerlake.sql.state import index_build, index_rows
-from singerlake.sql.state.content import frame_content, index_content, state_content
 from tests.build import commit_rows
 from tests.histories.model_machine import set_hash
+from tests.sql.index_frames import frame_content, index_content, state_content
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from singerlake.engine.spark.engine import SparkEngine
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.errors import DamagedError
 from singerlake.lake import Lake, Table
 from singerlake.ops.vacuum.plan import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.snapshot import building, index
+from singerlake.snapshot.content import count_rows
 from singerlake.snapshot.index import Index
 from singerlake.spark import register
 from singerlake.sql.queries.query import query
-from singerlake.sql.state import index_build, index_rows
+from singerlake.sql.state import index_build
 from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.frozen import freeze_on_spark as freeze
@@ -104,7 +106,7 @@ def test_layer_after_layer_is_the_state(
         assert built.below.marker == whole.marker
         rows = rows_of(lake)
         assert read(spark, built) == in_order(rows)
-        assert index_rows.count(spark, built) == len(rows)
+        assert count_rows(SparkEngine(spark), built) == len(rows)
         store.taken()
     source = spark.read.format("singerlake").option("lake", store.uri).load("tap.s")
     assert in_order([row.asDict() for row in source.collect()]) == in_order(rows)
@@ -159,7 +161,7 @@ def test_a_value_that_does_not_fit_counts_only_while_its_row_is_there(
     sync(lake, ["id"], [{"id": 1, "n": "none", "_sdc_deleted_at": "2026-01-01"}])
     _, built = build(spark, lake)
     assert built.below is not None
-    assert index_rows.count(spark, built) == ROWS - 1
+    assert count_rows(SparkEngine(spark), built) == ROWS - 1
     assert len(read_index(spark, built).collect()) == ROWS - 1
 
 
@@ -207,7 +209,7 @@ def test_a_version_s_layer_outlasts_the_history_below_it(spark: SparkSession, la
     built = index.load(table, head.at(version.transaction).earliest_equal())
     assert built is not None
     assert built.below is not None
-    assert index_rows.count(spark, built) == version.rows
+    assert count_rows(SparkEngine(spark), built) == version.rows
 
 
 def test_a_block_that_a_vacuum_put_together_hides_nothing_newer(

@@ -95,12 +95,12 @@ def test_a_query_reads_only_the_columns_that_it_names(
 def test_misfits_are_null_or_text_by_choice_and_counted(spark: SparkSession, lake: Lake) -> None:
     table = fill(lake, [])
     sql = "select id, at, amount from tap.s order by id"
-    rows, answer = ask(spark, lake, sql, misfits="null")
+    rows, answer = ask(spark, lake, sql, on_type_mismatch="null")
     assert [str(row[2]) for row in rows] == ["1.50", "None", "3.00", "4.25"]
     assert [row[1] is None for row in rows] == [False, True, True, True]
     assert [dict(source.misfits) for source in answer.sources] == [{"at": 2, "amount": 1}]
     assert len(set(answer.sources)) == 1
-    rows, answer = ask(spark, lake, sql, misfits="text")
+    rows, answer = ask(spark, lake, sql, on_type_mismatch="text")
     assert rows == [
         (1, "2026-01-01T00:00:00Z", "1.50"),
         (2, "infinity", "2.005"),
@@ -108,14 +108,16 @@ def test_misfits_are_null_or_text_by_choice_and_counted(spark: SparkSession, lak
         (4, None, "4.25"),
     ]
     assert [dict(source.misfits) for source in answer.sources] == [{"at": 2, "amount": 1}]
-    frame = read_table("tap.s", lake=lake, spark=spark, misfits="null")
+    frame = read_table("tap.s", lake=lake, spark=spark, on_type_mismatch="null")
     assert frame.where("amount is null").count() == 1
     assert (
-        read_table("tap.s", lake=lake, spark=spark, misfits="text").schema["at"].dataType.typeName()
+        read_table("tap.s", lake=lake, spark=spark, on_type_mismatch="text")
+        .schema["at"]
+        .dataType.typeName()
         == "string"
     )
     with pytest.raises(UsageError, match="fail, null, text"):
-        read_table("tap.s", lake=lake, spark=spark, misfits="drop")
+        read_table("tap.s", lake=lake, spark=spark, on_type_mismatch="drop")
     found = state_misfits(spark, table, table.snapshot())
     assert [(one.column, one.values) for one in found] == [
         ("at", 2), ("amount", 1)
@@ -130,7 +132,7 @@ def test_the_data_source_reads_all_columns_so_all_must_fit(spark: SparkSession, 
     said = "of column 'a[tm].*singerlake alter tap.s retype a[tm]"
     with pytest.raises(DamagedError, match=said), plain_errors():
         source.load("tap.s").collect()
-    assert source.option("misfits", "null").load("tap.s").where("at is null").count() == 3
+    assert source.option("on_type_mismatch", "null").load("tap.s").where("at is null").count() == 3
 
 
 @pytest.mark.parametrize("keys", [["id"], []])

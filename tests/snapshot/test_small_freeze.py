@@ -185,8 +185,10 @@ def test_the_command_starts_no_java_for_a_small_table(
         refused = run(lake, "freeze", "tap.s", "--again", "--engine", "local", *more)
         assert (refused.exit_code, "are for Spark" in refused.stderr) == (2, True)
     monkeypatch.setattr(engines, "SMALL", Work(100, 1_000))
-    assert "Java starts" in run(lake, "freeze", "tap.s", "--at", "1").stderr
-    assert run_json(lake, "freeze", "tap.s", "--at", "1", "--engine", "local")["number"] == 2
+    assert "Java starts" in run(lake, "freeze", "tap.s", "--transaction", "1").stderr
+    assert (
+        run_json(lake, "freeze", "tap.s", "--transaction", "1", "--engine", "local")["number"] == 2
+    )
     monkeypatch.setenv("SINGERLAKE_ENGINE", "spark")
     assert "Java starts" in run(lake, "freeze", "tap.s", "--again").stderr
     monkeypatch.setenv("SINGERLAKE_ENGINE", "duck")
@@ -213,9 +215,11 @@ def test_freezing_an_unchanged_table_again_is_the_version_that_was_there(table: 
     assert run_json(lake, "freeze", "tap.s")["number"] == 2  # the newest
     again = run_json(lake, "freeze", "tap.s", "--again")
     assert (again["number"], again["label"], again["new"]) == (3, None, True)
-    assert run_json(lake, "freeze", "tap.s", "--at", "1")["number"] == 4
-    assert run_json(lake, "freeze", "tap.s", "--at", "1")["new"] is False
-    refused = run(lake, "freeze", "tap.s", "--at", "1", "--label", "q3")  # of another state
+    assert run_json(lake, "freeze", "tap.s", "--transaction", "1")["number"] == 4
+    assert run_json(lake, "freeze", "tap.s", "--transaction", "1")["new"] is False
+    refused = run(
+        lake, "freeze", "tap.s", "--transaction", "1", "--label", "q3"
+    )  # of another state
     assert (refused.exit_code, "has the label 'q3' already" in refused.stderr) == (2, True)
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 9}])
     there = singerlake.open(lake.store.uri)["tap.s"]

@@ -195,7 +195,7 @@ def test_a_value_that_does_not_fit_harms_who_reads_it(
         for columns, row_filter in ((None, None), (["id"], pc.field("n") > 1)):
             with pytest.raises(DamagedError, match='value "two"'):
                 state.to_arrow(columns, row_filter)
-    past = lake["tap.s"].at(engine="local", misfits="null")
+    past = lake["tap.s"].at(engine="local", on_type_mismatch="null")
     assert past.to_arrow()["n"].to_pylist() == [1, None, 3]
 
 

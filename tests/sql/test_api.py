@@ -142,7 +142,7 @@ def test_without_an_index_spark_reads_the_blocks(spark: SparkSession, tmp_path: 
         assert closed["tap.s"].at(engine="spark").to_arrow(["id"])["id"].to_pylist() == [1, 2, 3]
         with pytest.raises(DamagedError, match='value "two"'):
             closed["tap.s"].at(engine="spark").to_arrow(["n"])
-        past = closed["tap.s"].at(engine="spark", misfits="null")
+        past = closed["tap.s"].at(engine="spark", on_type_mismatch="null")
         assert past.to_arrow(["n"], pc.field("id") > 1)["n"].to_pylist() == [None, 3]
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")

@@ -112,7 +112,7 @@ def test_what_files_hold_as_columns_of_bytes(
     def frame(**more: Any) -> DataFrame:
         return read_table(name, lake=root, spark=spark, files="binary", **more)
 
-    some = frame(provenance=True)
+    some = frame(row_metadata=True)
     assert some.columns[-3:] == ["id", "photo", "photo_content"]
     assert dict(some.dtypes)["photo_content"] == "binary"
     # Of what is asked for alone: the one that is gone, or too large, is in nobody's way.

@@ -81,8 +81,8 @@ def test_many_columns_are_queried(lakes: Lakes, tmp_path: Path, shape: str) -> N
     assert first == record(shape, MANY, 1, "b")
     assert last in called(lake, "query", ALL)
     if shape == FLAT:
-        assert last in called(lake, "query", ALL, "--provenance", "--format", "csv")
-    called(lake, "query", ALL, "--to", tmp_path / "rows.parquet")
+        assert last in called(lake, "query", ALL, "--row-metadata", "--format", "csv")
+    called(lake, "query", ALL, "--out", tmp_path / "rows.parquet")
     assert (tmp_path / "rows.parquet").stat().st_size > MANY
     assert last in called(lake, "rows", TABLE, "--key", "1", "--history")
 
@@ -101,7 +101,7 @@ def test_many_columns_are_compared(lakes: Lakes, shape: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_many_columns_are_published(lakes: Lakes, tmp_path: Path, shape: str, form: str) -> None:
     to = ("--key", "id", "--to", tmp_path / "out", "--format", form)
-    called(lakes[shape, MANY], "publish", "--from", "tap_w.wide", *to)
+    called(lakes[shape, MANY], "publish", "--table", "tap_w.wide", *to)
     assert sum(path.stat().st_size for path in (tmp_path / "out").rglob("*")) > MANY
 
 
@@ -160,12 +160,12 @@ PATHS = ("rows.parquet", "published")
     [
         (("query", ALL), 0),
         (("query", ALL, "--format", "csv"), 0),
-        (("query", ALL, "--provenance", "--format", "csv"), 0),
+        (("query", ALL, "--row-metadata", "--format", "csv"), 0),
         (("diff", TABLE, "@1", "@2", "--stat"), 0),
         (("diff", TABLE, "@1", "@2", "--format", "csv"), 0),
         # PySpark itself names each column that it sends to Python.
-        (("query", ALL, "--to", "rows.parquet"), 4),
-        (("publish", "--from", "tap_w.wide", "--to", "published"), 4),
+        (("query", ALL, "--out", "rows.parquet"), 4),
+        (("publish", "--table", "tap_w.wide", "--to", "published"), 4),
         (("create-table", "w.made", "--from-query", ALL, "--dry-run"), 8),
     ],
     ids=lambda value: " ".join(value[:1] + value[-2:])[:40] if isinstance(value, tuple) else None,

@@ -83,14 +83,14 @@ def test_the_whole_road(
     (tmp_path / "back").mkdir()
     run(uri, "copy", uri, str(tmp_path / "back"), TABLE)
     assert run(str(tmp_path / "back"), "versions", TABLE)[0]["label"] == "first"
-    run(uri, "docs", "--to", f"{uri}-site")
+    run(uri, "docs", "--out", f"{uri}-site")
     page = service.open(f"{uri.rpartition('/')[2]}-site").get("index.html")
     assert b"orders" in page.data
     if service.scheme == "az":  # one more job of Spark is enough for each
         (verified,) = run(uri, "verify", TABLE)
         assert (verified["problems"], verified["versions"]) == ([], 1)
         return
-    run(uri, "publish", "--from", TABLE, "--to", f"{uri}-published", "--format", "csv")
+    run(uri, "publish", "--table", TABLE, "--to", f"{uri}-published", "--format", "csv")
     published = service.open(f"{uri.rpartition('/')[2]}-published")
     (data,) = [one.key for one in published._listed("") if one.key.endswith(".csv")]
     assert len(published.get(data).data.splitlines()) == 7

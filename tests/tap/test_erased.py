@@ -138,7 +138,7 @@ def test_the_log_has_no_key(lake: Lake, table: Table) -> None:
 
 def test_the_check_finds_the_keys_and_says_until_when(lake: Lake, table: Table) -> None:
     by_hand.erase(table, 2, until=SOON)
-    document = call.run_json(lake, "erase", "--check", str(NAME), "--key", "2", code=5)
+    document = call.run_json(lake, "erase", "--search", str(NAME), "--key", "2", code=5)
     assert "notice" in [one["kind"] for one in document["found"]]
     assert [
         note
@@ -170,8 +170,8 @@ def test_a_vacuum_deletes_notices_whose_time_is_over_and_those_of_runs_that_died
 def test_telling_can_be_ended_before_its_time(lake: Lake, table: Table) -> None:
     state = sync(lake).state
     by_hand.erase(table, 2, until=SOON)
-    refused = call.run(lake, "erase", str(NAME), "--stop-telling", "--key", "2")
+    refused = call.run(lake, "erase", str(NAME), "--revoke-notices", "--key", "2")
     assert (refused.exit_code, "leave the others out" in refused.stderr) == (2, True)
-    assert call.run_json(lake, "erase", str(NAME), "--stop-telling")["notices_deleted"] == 1
+    assert call.run_json(lake, "erase", str(NAME), "--revoke-notices")["notices_deleted"] == 1
     assert not [*lake.store.list(f"{NAME.folder}erased/")]
     assert sync(lake, state).records() == []

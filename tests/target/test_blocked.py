@@ -274,7 +274,7 @@ def test_the_manifest_and_a_rebuild_know_of_them(lake: Lake) -> None:
 def test_the_check_says_that_a_key_is_blocked(lake: Lake) -> None:
     sync(lake, ADA)
     block(lake.table(NAME), "2")
-    document = call.run_json(lake, "erase", "--check", "tap.t", "--key", "3", "--key", "2")
+    document = call.run_json(lake, "erase", "--search", "tap.t", "--key", "3", "--key", "2")
     assert document["found"] == []
     assert [note[:24] for note in document["notes"]] == ["key 2 is blocked in tap."]
 

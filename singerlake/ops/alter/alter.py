@@ -101,7 +101,7 @@ def _with_version(
     how = ChangeOptions(
         comment=options.comment,
         metadata=options.metadata,
-        etag=options.etag,
+        if_transaction=options.if_transaction,
         new_version=True,
         label=options.label,
         dry_run=options.dry_run,

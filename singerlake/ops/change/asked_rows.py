@@ -192,5 +192,5 @@ def check_named(wanted: Asked, table: TableName) -> None:
         raise UsageError(
             f"{table} has no key, and none of the given rows says with _row_id which row it means: "
             f"give the table a key (singerlake alter {table} set-key COLUMN), or change rows as "
-            "query --provenance gives them; nothing was changed"
+            "query --row-metadata gives them; nothing was changed"
         )

@@ -60,8 +60,8 @@ def change(
 
     Raises:
         RejectedRowsError: Rows that cannot be taken; each problem is named.
-        ConflictError: Rows were changed since they were read, or the table has moved on from the
-            etag; nothing was changed.
+        ConflictError: Rows were changed since they were read, or the table is no longer at
+            ``if_transaction``; nothing was changed.
         ViolationsError: Rows would break a constraint; nothing was changed.
         UsageError: It cannot be done as asked.
         LockTimeoutError: A writer did not give its lock up in time.

@@ -70,7 +70,7 @@ class LiteralRows(GivenRows):
     Attributes:
         table: The table.
         values: New values by column, as literals of SQL.
-        ids: Which rows, as ``query --provenance`` gives their ids; None for all rows.
+        ids: Which rows, as ``query --row-metadata`` gives their ids; None for all rows.
         weight: What it takes to read them.
     """
 

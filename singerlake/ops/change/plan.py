@@ -50,7 +50,7 @@ class ChangeOptions:
     Attributes:
         comment: Why; kept with the transaction.
         metadata: What else the user says of it; kept too.
-        etag: The transaction that the table must still be at.
+        if_transaction: The transaction that the table must still be at.
         overwrite: Change rows whatever version of them was read.
         new_version: Freeze the state that the change leaves, in the same transaction.
         label: That version's label.
@@ -62,7 +62,7 @@ class ChangeOptions:
 
     comment: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    etag: int | None = None
+    if_transaction: int | None = None
     overwrite: bool = False
     new_version: bool = False
     label: str | None = None
@@ -118,7 +118,7 @@ def plan(head: TableState, options: ChangeOptions) -> ChangePlan:
         raise UsageError(
             f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
         )
-    conflicts.check_etag(head, options.etag)
+    conflicts.check_transaction(head, options.if_transaction)
     check_words(options)
     if options.new_version:
         from singerlake.ops import freeze  # late: it reads rows, and so imports pyarrow
@@ -221,7 +221,7 @@ def draft_of(
     options = wanted.options
 
     def draft(present: TableState) -> Entry:
-        conflicts.check_etag(present, options.etag)
+        conflicts.check_transaction(present, options.if_transaction)
         conflicts.check_columns_unchanged(present, wanted.head)
         still_apart(present)
         used = {block.schema_hash for block in written.blocks} | {written.schema_hash}

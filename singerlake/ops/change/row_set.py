@@ -92,7 +92,7 @@ class RowIds(GivenRows):
     """Rows that are named by their ids alone.
 
     Attributes:
-        ids: As ``query --provenance`` gives them.
+        ids: As ``query --row-metadata`` gives them.
     """
 
     ids: Sequence[str]

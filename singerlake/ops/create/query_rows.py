@@ -68,7 +68,7 @@ def create_of(
         sql: The query.
         result: What it gave.
         keys: Columns that are the new table's key.
-        options: How; ``etag`` and ``overwrite`` mean nothing here.
+        options: How; ``if_transaction`` and ``overwrite`` mean nothing here.
 
     Raises:
         UsageError: The key is no key of these rows, or what is to be kept with the transaction

@@ -31,7 +31,7 @@ class CreateOptions:
         sql: A query: one SELECT.
         keys: Columns of it that are the table's key.
         schema: The columns and the key of a table without rows.
-        change: How; ``etag`` and ``overwrite`` mean nothing here.
+        change: How; ``if_transaction`` and ``overwrite`` mean nothing here.
     """
 
     sql: str | None = None

@@ -111,7 +111,7 @@ def diff_lake(
     wanted: LakeDifference,
     choice: EngineChoice | None = None,
     *,
-    misfits: str = FAIL,
+    on_type_mismatch: str = FAIL,
     each: Callable[[Sequence[TableDifference]], Iterable[TableDifference]] = iter,
 ) -> None:
     """Count the rows that differ, table by table.
@@ -120,7 +120,7 @@ def diff_lake(
         lake: The lake.
         wanted: What :func:`plan` found; it gets the counts.
         choice: What may read the tables.
-        misfits: As in :class:`DiffOptions`.
+        on_type_mismatch: As in :class:`DiffOptions`.
         each: Goes through the tables that are compared; each one before it is.
 
     Raises:
@@ -128,6 +128,6 @@ def diff_lake(
     """
     for one in each(wanted.todo):
         assert one.before is not None and one.after is not None  # noqa: S101, PT018
-        options = DiffOptions(str(one.before.version), str(one.after.version), misfits)
+        options = DiffOptions(str(one.before.version), str(one.after.version), on_type_mismatch)
         with diff(lake.table(one.table), options, choice) as found:
             one.counts = found.counts()

@@ -70,16 +70,16 @@ def diff(
     before: str,
     after: str | None = None,
     *,
-    misfits: str,
+    on_type_mismatch: str,
 ) -> FrameDiff:
     """Compare two states of a table. See :func:`singerlake.spark.diff`."""
-    check_choice(misfits)
+    check_choice(on_type_mismatch)
     engine = SparkEngine(spark)
     return under_lease(
         table,
         before,
         after,
-        lambda compared, lease: FrameDiff(engine, table, compared, lease, misfits),
+        lambda compared, lease: FrameDiff(engine, table, compared, lease, on_type_mismatch),
     )
 
 

@@ -31,14 +31,14 @@ class DiffOptions:
     Attributes:
         before: A version's number or label, or ``@17`` for the state at transaction 17.
         after: The same; the head by default.
-        misfits: What becomes of values that do not fit their columns, in rows that differ:
+        on_type_mismatch: What becomes of values that do not fit their columns, in rows that differ:
             ``fail`` makes it an error to read one, ``null`` reads it as null, and ``text`` makes
             text of its column.
     """
 
     before: str
     after: str | None = None
-    misfits: str = FAIL
+    on_type_mismatch: str = FAIL
 
 
 def diff(
@@ -67,7 +67,7 @@ def diff(
         RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     choice = choice or EngineChoice()
-    check_choice(options.misfits)
+    check_choice(options.on_type_mismatch)
     wanted = wanted or plan(table.snapshot(), options.before, options.after)
     # Java starts before a lease is asked for, and not for what is refused.
     engine = _engine_for(choice, wanted)
@@ -86,10 +86,10 @@ def _begin(
     # Another time: the table may have grown since it was looked at.
     engine = _engine_for(choice, compared, started)
     if isinstance(engine, LocalEngine):
-        return LocalDiff(engine, table, compared, lease, options.misfits)
+        return LocalDiff(engine, table, compared, lease, options.on_type_mismatch)
     from singerlake.ops.diff.frame import FrameDiff
 
-    return FrameDiff(engine, table, compared, lease, options.misfits)
+    return FrameDiff(engine, table, compared, lease, options.on_type_mismatch)
 
 
 def _engine_for(

@@ -95,7 +95,7 @@ class Collisions:
     def _obstacle(self, version: FrozenVersion, found: list[str]) -> Obstacle:
         listed = ", ".join(found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
         name = self.table.name
-        vacuum = f"singerlake vacuum {name} --drop-history --retain 0s --no-retention-guard"
+        vacuum = f"singerlake vacuum {name} --expire-history --retain 0s --no-retention-guard"
         if version.deleted is None:
             what = "delete the version first, and the history that it keeps"
             vacuum = f"singerlake versions {name} --delete {version.number} --reason WHY; {vacuum}"

@@ -42,8 +42,8 @@ def key_lines(head: TableState, keys: pa.Table, count: int) -> bytes:
     """
     if count > MOST_TOLD:
         raise UsageError(
-            f"{count:,} rows of {head.table} are too many to tell readers of at once; nothing was "
-            f"changed: erase {MOST_TOLD:,} at a time, or say --silent"
+            f"{count:,} rows of {head.table} are too many for one notice; nothing was changed: "
+            f"erase {MOST_TOLD:,} at a time, or leave --notify-downstream out"
         )
     named = keys.rename_columns([name for name, _ in shape_of(head).key_columns])
     writer = ArrowLines(head.schema)
@@ -51,8 +51,8 @@ def key_lines(head: TableState, keys: pa.Table, count: int) -> bytes:
     lines = b"".join(map(writer.lines, batches))
     if len(lines) > MOST_BYTES:
         raise UsageError(
-            f"the keys of these rows of {head.table} are too long to tell readers of all at once; "
-            "nothing was changed: erase fewer at a time, or say --silent"
+            f"the keys of these rows of {head.table} are too long for one notice; nothing was "
+            "changed: erase fewer at a time, or leave --notify-downstream out"
         )
     return lines
 
@@ -110,7 +110,7 @@ class KeptKeys:
             SingerlakeError: The clock is behind the log, so that it does not tell until when.
         """
         if self.told:
-            check_log(head, way_out="erase without --tell")
+            check_log(head, way_out="erase without --notify-downstream")
         until = times.iso(times.now() + timedelta(seconds=seconds))
         notice = notices.write(store, head.table, self.told, until) if self.told else None
         if self.hashes is None:

@@ -133,7 +133,7 @@ def related(lake: Lake, table: TableName) -> list[TableName]:
 
 def _way_out(name: TableName) -> str:
     return (
-        f"erase them by the same run (--also '{name} where …'), or drop it and let a vacuum "
+        f"erase them by the same run (--table '{name} where …'), or drop it and let a vacuum "
         f"delete it (singerlake drop {name}; singerlake vacuum {name} --retain 0s "
         "--no-retention-guard)"
     )
@@ -202,7 +202,7 @@ def _with_words(table: Table, ids: Sequence[str]) -> list[Obstacle]:
         Obstacle(
             f"words in log entries name such a row, or something that is spelled alike: {listed}",
             "look with singerlake history; log entries stay as they are, so either drop the "
-            "table, or erase all the same with --leave-words",
+            "table, or erase all the same with --allow-text-mentions",
         )
     ]
 
@@ -223,7 +223,7 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
             Obstacle(
                 f"label or comment of lake versions {alike}: {', '.join(versions)}",
                 "look with singerlake versions; they stay as they are, so erase all the same with "
-                "--leave-words",
+                "--allow-text-mentions",
             )
         )
     said = to_builtins(lake.annotations(strict=True).table(table))
@@ -231,7 +231,8 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
         found.append(
             Obstacle(
                 f"words that people wrote of {table} in the lake's file {alike}",
-                "write others with singerlake annotate, or erase all the same with --leave-words",
+                "write others with singerlake annotate, or erase all the same with "
+                "--allow-text-mentions",
             )
         )
     return found

@@ -167,7 +167,7 @@ def check_erasable(snapshot: TableState, options: EraseOptions) -> None:
     if options.tell_seconds and not snapshot.key:
         raise UsageError(
             f"{snapshot.table} has no key, so a reader cannot be told which row to delete: leave "
-            "--tell out, and delete it downstream yourself"
+            "--notify-downstream out, and delete it downstream yourself"
         )
     if options.block:
         from singerlake.ops import suppression as blocking  # late: it needs Arrow

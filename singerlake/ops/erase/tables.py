@@ -194,7 +194,7 @@ class _Job:
                 raise UsageError(
                     f"rows of {one.table.name} go by {_listed(own)}, those of "
                     f"{first.table.name} by {_listed(key)}, so one id is not both: say "
-                    f"--also '{one.table.name} where …'"
+                    f"--table '{one.table.name} where …'"
                 )
 
     def _find_published(self) -> None:

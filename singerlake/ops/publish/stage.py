@@ -355,7 +355,7 @@ class _Job:
 
         options = ChangeOptions(
             metadata=refreshes.metadata_of(self._position),
-            etag=head.number,
+            if_transaction=head.number,
             dry_run=self._dry_run,
             said=said,
             always=self._says_something_new(last),

@@ -31,12 +31,12 @@ class RevertPlan:
     Attributes:
         head: The table as it is.
         to: The table as it shall be.
-        etag: The transaction that the table must still be at when it is committed.
+        if_transaction: The transaction that the table must still be at when it is committed.
     """
 
     head: TableState
     to: TableState
-    etag: int | None = None
+    if_transaction: int | None = None
 
     @property
     def schema_hash(self) -> str:
@@ -87,14 +87,16 @@ def kept(metadata: Mapping[str, Any], comment: str | None) -> dict[str, Any]:
     return {**metadata} if comment is None else {**metadata, "comment": comment}
 
 
-def plan(store: Store, head: TableState, number: int, etag: int | None = None) -> RevertPlan:
+def plan(
+    store: Store, head: TableState, number: int, if_transaction: int | None = None
+) -> RevertPlan:
     """Check what can be checked before any data is read.
 
     Args:
         store: The lake's store.
         head: The table's head.
         number: The transaction to go back to.
-        etag: The transaction that the table must still be at.
+        if_transaction: The transaction that the table must still be at.
 
     Raises:
         UsageError: The table's log is lost, or the old state lacks a column of the key.
@@ -102,7 +104,7 @@ def plan(store: Store, head: TableState, number: int, etag: int | None = None) -
         ConflictError: The table is not at the transaction that it should be at.
         DamagedError: Files that the old state needs are gone; all of them are named.
     """
-    wanted = outlined(head, number, etag)
+    wanted = outlined(head, number, if_transaction)
     if gone := missing(store, wanted.to):
         raise DamagedError.of_lines(
             f"the state of {head.table} at transaction {number} cannot be read any more, "
@@ -112,7 +114,7 @@ def plan(store: Store, head: TableState, number: int, etag: int | None = None) -
     return wanted
 
 
-def outlined(head: TableState, number: int, etag: int | None = None) -> RevertPlan:
+def outlined(head: TableState, number: int, if_transaction: int | None = None) -> RevertPlan:
     """Do as :func:`plan`, without a request: so files that are gone are not looked for.
 
     Raises:
@@ -124,8 +126,8 @@ def outlined(head: TableState, number: int, etag: int | None = None) -> RevertPl
         raise UsageError(
             f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
         )
-    conflicts.check_etag(head, etag)
-    wanted = RevertPlan(head, head.at(number), etag)
+    conflicts.check_transaction(head, if_transaction)
+    wanted = RevertPlan(head, head.at(number), if_transaction)
     if not wanted.same_state:
         _check_key_columns(wanted)
     return wanted
@@ -172,7 +174,7 @@ class RowsBackPlan(Protocol):
         """The schema in effect afterwards."""
 
     @property
-    def etag(self) -> int | None:
+    def if_transaction(self) -> int | None:
         """The transaction that the table must still be at."""
 
 
@@ -204,7 +206,7 @@ def commit_revert(
     head = wanted.head
 
     def draft(present: TableState) -> Entry:
-        conflicts.check_etag(present, wanted.etag)
+        conflicts.check_transaction(present, wanted.if_transaction)
         conflicts.check_rows_unchanged(present, head.number)
         conflicts.check_key_unchanged(present, head)
         numbered = [

@@ -74,13 +74,13 @@ class UndoPlan:
         head: The table as it is.
         groups: From the oldest to the newest; at least one.
         schema_hash: The schema in effect afterwards.
-        etag: The transaction that the table must still be at when it is committed.
+        if_transaction: The transaction that the table must still be at when it is committed.
     """
 
     head: TableState
     groups: Sequence[Group]
     schema_hash: str
-    etag: int | None = None
+    if_transaction: int | None = None
 
     @property
     def numbers(self) -> list[int]:
@@ -138,7 +138,7 @@ def kept(metadata: Mapping[str, Any], comment: str | None) -> dict[str, Any]:
 
 
 def plan(
-    store: Store, head: TableState, numbers: Iterable[int], etag: int | None = None
+    store: Store, head: TableState, numbers: Iterable[int], if_transaction: int | None = None
 ) -> UndoPlan:
     """Check what can be checked before any data is read.
 
@@ -146,7 +146,7 @@ def plan(
         store: The lake's store.
         head: The table's head.
         numbers: The transactions to undo, in any order.
-        etag: The transaction that the table must still be at.
+        if_transaction: The transaction that the table must still be at.
 
     Raises:
         UsageError: One of them changed no row, the key is another since, or a table without a key
@@ -159,7 +159,7 @@ def plan(
         raise UsageError(
             f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
         )
-    conflicts.check_etag(head, etag)
+    conflicts.check_transaction(head, if_transaction)
     wanted = sorted(set(numbers))
     if not wanted:
         raise UsageError(f"name the transactions of {head.table} to undo, by their numbers")
@@ -181,7 +181,7 @@ def plan(
         if group.before.schema_hash != schema_hash:
             groups[index] = Group(group.numbers, group.before, group.at, restores_schema=True)
             schema_hash = group.before.schema_hash
-    undo = UndoPlan(head, groups, schema_hash, etag)
+    undo = UndoPlan(head, groups, schema_hash, if_transaction)
     _check_told_apart(undo)
     return undo
 

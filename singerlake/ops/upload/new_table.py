@@ -167,7 +167,7 @@ def make(
         engine: Reads the files, and writes blocks.
         lake: The lake that gets the table.
         new: What :func:`plan_new` gave.
-        options: How; ``etag`` and ``overwrite`` mean nothing here.
+        options: How; ``if_transaction`` and ``overwrite`` mean nothing here.
 
     Raises:
         RejectedRowsError: The key is null or there twice, or a value does not fit.

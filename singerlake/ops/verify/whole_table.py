@@ -159,8 +159,8 @@ def _weak(table: Table, versions: list[int]) -> str:
     return (
         f"{'version' if len(versions) == 1 else 'versions'} {listed}, of an earlier release, "
         "proved against accident only: whoever may choose rows can make others of the same "
-        f"fingerprint. A freeze of the same transaction (singerlake freeze {table.name} --at …) "
-        "is proof against that too"
+        f"fingerprint. A freeze of the same transaction (singerlake freeze {table.name} "
+        "--transaction …) is proof against that too"
     )
 
 

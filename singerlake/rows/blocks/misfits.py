@@ -100,8 +100,9 @@ def reader_ways_out(table: TableName, column: str, *, keyed: bool) -> str:
     """Say the same to somebody who reads a column, and may also read past them."""
     for_good = ways_out(table, [column], keyed=keyed)
     return (
-        "other columns can be read, and so can this one with misfits read as null (--misfits null "
-        f'of singerlake query and diff, misfits="null" in Python); for good: {for_good}'
+        "other columns can be read, and so can this one if values that do not fit are read as null "
+        "(--on-type-mismatch null of singerlake query and diff, "
+        f'on_type_mismatch="null" in Python); for good: {for_good}'
     )
 
 
@@ -149,14 +150,14 @@ def retype_command(table: TableName, column: str, type_: str = "text") -> str:
     return shlex.join(words)
 
 
-def check_choice(misfits: str) -> None:
+def check_choice(on_type_mismatch: str) -> None:
     """Refuse a name that is none of the choices.
 
     Raises:
         UsageError: It is none of ``fail``, ``null`` and ``text``.
     """
-    if misfits not in CHOICES:
-        raise UsageError(f"misfits={misfits!r} is none of {', '.join(CHOICES)}")
+    if on_type_mismatch not in CHOICES:
+        raise UsageError(f"on_type_mismatch={on_type_mismatch!r} is none of {', '.join(CHOICES)}")
 
 
 def replaced_words(table: TableName, counts: Mapping[str, int], misfits: str) -> Iterator[str]:

@@ -56,7 +56,7 @@ class SpecialNames(NamedTuple):
 
 
 def special_names(columns: Iterable[str]) -> SpecialNames:
-    """Name them for a table: as ``query --provenance`` does, with more underscores where needed.
+    """Name them for a table: as ``query --row-metadata`` does, with more underscores where needed.
 
     Args:
         columns: The table's own columns.

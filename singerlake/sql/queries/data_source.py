@@ -1,36 +1,53 @@
 """``spark.read.format("singerlake")``: a table as a data source of Spark.
 
-Spark plans such a read in a process that has no session, where no job can fold a table. So it
-reads what is folded already: indexes, which every frozen version has, and every state that was
-queried once.
+Spark plans such a read in a process that has no session, where no job can be run. So it reads
+materialized snapshots, which every frozen version has, and every snapshot that was queried once.
+That of a small table it makes itself, in that process.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
+from singerlake.engine.local import LocalEngine
+from singerlake.engine.work import SMALL, Work
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.log.table_state import TableState
+from singerlake.nearest import offer
 from singerlake.rows.batches.row_columns import MISFITS
 from singerlake.rows.blocks.misfits import FAIL, NULL
+from singerlake.rows.columns.arrow_types import arrow_type
 from singerlake.rows.state.misfit_steps import MisfitCheck
 from singerlake.rows.state.shape import shape_of
-from singerlake.snapshot import index
+from singerlake.snapshot import building, from_blocks, index
 from singerlake.snapshot.index import Index
 from singerlake.snapshot.state_reader import StateReader
+from singerlake.sql.queries import pushed_filters
 from singerlake.sql.state.frames import spark_type
 
 NAME = "singerlake"
 
 
+_OPTIONS = ("path", "lake", "version", "label", "transaction", "time", "on_type_mismatch")
+_STATES = ("version", "label", "transaction", "time")
+_PUSHES = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The module in whose process Spark hands conditions over."""
+
+
 class SingerlakeSource(DataSource):
-    """A table of a lake, with the options ``lake``, ``version`` and ``misfits``."""
+    """A table of a lake.
+
+    Its options are ``lake``, one of ``version``, ``label``, ``transaction`` and ``time``, and
+    ``on_type_mismatch``; see :func:`singerlake.spark.register`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -44,20 +61,25 @@ class SingerlakeSource(DataSource):
         return T.StructType([T.StructField(name, spark_type(type_)) for name, type_ in columns])
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
-        """Make what reads the index's files, each in a task."""
+        """Make what reads the snapshot's files, each in a task."""
         table, snapshot = self._requested()
-        built = index.load(table, snapshot)
-        if built is None:
-            raise NotFoundError(
-                f"{table.name} has no index of transaction {snapshot.number} yet: freeze it, or "
-                "read it once with singerlake.spark.read_table"
-            )
-        misfits = self.options.get("misfits") or FAIL
+        misfits = self.options.get("on_type_mismatch") or FAIL
         if misfits not in (FAIL, NULL):
-            raise UsageError(f"the option misfits={misfits!r} is neither {FAIL} nor {NULL}")
-        return IndexReader(built, schema.names, misfits)
+            raise UsageError(
+                f"the option on_type_mismatch={misfits!r} is neither {FAIL} nor {NULL}"
+            )
+        built = index.load(table, snapshot) or _made(table, snapshot)
+        # Spark fails if a reader takes conditions and the setting for it is off, as it is by
+        # default; only where it is on, it asks in this process.
+        pushes = _PUSHES in sys.modules or _PUSHES in sys.orig_argv
+        kind = FilteredReader if pushes else IndexReader
+        return kind(built, schema.names, misfits)
 
     def _requested(self) -> tuple[Table, TableState]:
+        said = {name.lower() for name in self.options}
+        if unknown := sorted(said.difference(_OPTIONS)):
+            hint = offer(unknown[0], list(_OPTIONS[1:]), "there are none")
+            raise UsageError(f"the option {unknown[0]!r} is not known: {hint}")
         name = self.options.get("path")
         if not name:
             raise UsageError(
@@ -67,8 +89,39 @@ class SingerlakeSource(DataSource):
         if not uri:
             raise UsageError('no lake is named: .option("lake", "s3://bucket/prefix")')
         table, ref = Lake.open(uri).find(name)
-        wanted = self.options.get("version") or ref.version
-        return table, table.snapshot_at(wanted).earliest_equal()
+        return table, self._state(table, ref.version).earliest_equal()
+
+    def _state(self, table: Table, version: str | None) -> TableState:
+        asked = {one: self.options[one] for one in _STATES if self.options.get(one)}
+        if version is not None:
+            asked[f"{table.name}.{version}"] = version
+        if len(asked) > 1:
+            raise UsageError(f"name one snapshot: {' and '.join(sorted(asked))} are given")
+        head = table.snapshot()
+        for option, value in asked.items():
+            if option == "time":
+                return head.at_time(value)
+            if option == "transaction":
+                return head.named(f"@{value}")[1]
+            return head.named(value)[1]
+        return head
+
+
+def _made(table: Table, snapshot: TableState) -> Index:
+    """Make the materialized snapshot of a small table.
+
+    Raises:
+        NotFoundError: It is no small one.
+    """
+    blocks = from_blocks.needed_blocks(snapshot)
+    if not Work.of(blocks, len(snapshot.columns)).fits(SMALL):
+        raise NotFoundError(
+            f"{table.name} has no materialized snapshot of transaction {snapshot.number}, and is "
+            "too large to make one here: freeze it, or read it once with "
+            "singerlake.spark.read_table"
+        )
+    with table.lease():
+        return building.ensure(LocalEngine(), table, snapshot)
 
 
 class IndexReader(DataSourceReader):
@@ -95,7 +148,34 @@ class IndexReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one file."""
         if partition is None or partition.value is None:
-            return  # an index without rows has no files; Spark asks for one part all the same
+            return  # a snapshot without rows has no files; Spark asks for one part all the same
         rows = self._reader.part(partition.value, [*self._shape.aliases, MISFITS])
         for batch in self._check(rows) if self._misfits == FAIL else rows:
-            yield batch.select(self._shape.aliases).rename_columns(self._names)
+            wanted = self._chosen(batch.select(self._shape.aliases))
+            yield wanted.rename_columns(self._names)
+
+    def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+
+class FilteredReader(IndexReader):
+    """Reads the rows for which conditions hold. Values that do not fit are found as without any."""
+
+    _filter: pc.Expression | None = None
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Take the conditions that Arrow means as Spark does, and return the others."""
+        types = {
+            name: (alias, arrow_type(type_))
+            for alias, (name, type_) in zip(self._shape.aliases, self._shape.columns, strict=True)
+        }
+        for one, expression in pushed_filters.taken(filters, types):
+            if expression is None:
+                yield one
+            elif self._filter is None:
+                self._filter = expression
+            else:
+                self._filter = self._filter & expression
+
+    def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch if self._filter is None else batch.filter(self._filter)

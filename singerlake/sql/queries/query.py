@@ -44,9 +44,9 @@ def query(
     lake: Lake,
     sql: str,
     *,
-    provenance: bool = False,
-    etags: Mapping[str, int] | None = None,
-    misfits: str = FAIL,
+    row_metadata: bool = False,
+    if_transaction: Mapping[str, int] | None = None,
+    on_type_mismatch: str = FAIL,
     heads: Mapping[TableName, int] | None = None,
     lake_version: LakeVersion | None = None,
 ) -> QueryResult:
@@ -63,33 +63,33 @@ def query(
             do not see each other.
         lake: The lake.
         sql: One SELECT.
-        provenance: Give every table three more columns: ``_row_id``; ``_row_version``, the
+        row_metadata: Give every table three more columns: ``_row_id``; ``_row_version``, the
             number of the row's block; and ``_transaction``, which brought the block.
-        etags: For tables read at their head, by ``tap.stream``: the transaction they must
+        if_transaction: For tables read at their head, by ``tap.stream``: the transaction they must
             still be at. The name ``*`` stands for every table.
-        misfits: What becomes of values that do not fit their columns: with ``fail`` it is an
-            error to read one, ``null`` reads it as null, and ``text`` makes text of its
-            column. The result's sources say how many there were.
+        on_type_mismatch: What becomes of values that do not fit their columns: with ``fail`` it is
+            an error to read one, ``null`` reads it as null, and ``text`` makes text of its column.
+            The result's sources say how many there were.
         heads: For tables read at their head: the transaction whose state is taken for it.
         lake_version: Tables that are named without a version are read at that of this lake
             version.
 
     Raises:
-        ConflictError: A table has moved on from its etag.
+        ConflictError: A table is no longer at its transaction in ``if_transaction``.
         InvalidQueryError: It is no SELECT, does not parse, or names no column of the tables.
         NotFoundError: It names a table or a version that is not there.
         DamagedError: A table's data cannot be read.
     """
-    check_choice(misfits)
+    check_choice(on_type_mismatch)
     with plain_errors():
         own, text, relations = parsed(spark, sql)
     views = Views(
         spark,
         own,
         lake,
-        provenance=provenance,
-        misfits=misfits,
-        etags=dict(etags or {}),
+        row_metadata=row_metadata,
+        on_type_mismatch=on_type_mismatch,
+        if_transaction=dict(if_transaction or {}),
         heads=dict(heads or {}),
         lake_version=lake_version,
     )
@@ -146,9 +146,9 @@ class Views:
         spark: The session that makes indexes.
         own: The session that the views are in, and their rows.
         lake: The lake.
-        provenance: Whether the tables have three more columns.
-        misfits: What becomes of values that do not fit.
-        etags: For tables read at their head: the transaction they must be at.
+        row_metadata: Whether the tables have three more columns.
+        on_type_mismatch: What becomes of values that do not fit.
+        if_transaction: For tables read at their head: the transaction they must be at.
         heads: For tables read at their head: the transaction whose state is taken for it.
         lake_version: Says the versions of tables that are named without one.
         rows: Gives a table's rows under its columns' own names; None reads them.
@@ -160,9 +160,9 @@ class Views:
     spark: SparkSession
     own: SparkSession
     lake: Lake
-    provenance: bool = False
-    misfits: str = FAIL
-    etags: dict[str, int] = field(default_factory=dict)
+    row_metadata: bool = False
+    on_type_mismatch: str = FAIL
+    if_transaction: dict[str, int] = field(default_factory=dict)
     heads: dict[TableName, int] = field(default_factory=dict)
     lake_version: LakeVersion | None = None
     rows: Callable[[TableName, TableState], DataFrame] | None = None
@@ -199,7 +199,7 @@ class Views:
             frozen, snapshot = self._named(head, pinned)
             number = frozen.number if frozen is not None else None
         else:
-            self._check_etag(head)
+            self._check_transaction(head)
             snapshot = head.at(self.heads.get(name, head.number))
         key = (name, snapshot.number)
         if key not in self.names:
@@ -249,12 +249,12 @@ class Views:
         for lease in self.leases:
             lease.release()
 
-    def _check_etag(self, head: TableState) -> None:
-        wanted = self.etags.get(str(head.table), self.etags.get("*"))
+    def _check_transaction(self, head: TableState) -> None:
+        wanted = self.if_transaction.get(str(head.table), self.if_transaction.get("*"))
         if wanted is not None and wanted != head.number:
             raise ConflictError(
                 f"{head.table} is at transaction {head.number}, not {wanted} any more: "
-                "ask again, without the etag"
+                "ask again, without --if-transaction"
             )
 
     def over(self, rows: Callable[[TableName, TableState], DataFrame]) -> Views:
@@ -273,10 +273,15 @@ class Views:
         table = self.lake.table(name)
         with plain_errors():
             requested = requested_rows.rows(
-                self.spark, self.own, table, snapshot, self.misfits, named=not self.provenance
+                self.spark,
+                self.own,
+                table,
+                snapshot,
+                self.on_type_mismatch,
+                named=not self.row_metadata,
             )
         self.replaced[(name, snapshot.number)] = requested.misfits
-        if self.provenance:
+        if self.row_metadata:
             return with_provenance(requested.frame, requested.shape, snapshot)
         return requested.frame
 

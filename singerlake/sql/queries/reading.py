@@ -31,8 +31,8 @@ def read_table(
     lake: str | Lake | None = None,
     version: int | str | None = None,
     spark: SparkSession | None = None,
-    provenance: bool = False,
-    misfits: str = FAIL,
+    row_metadata: bool = False,
+    on_type_mismatch: str = FAIL,
     files: str = REFERENCE,
     file_bytes: int = MOST_BYTES,
 ) -> DataFrame:
@@ -47,8 +47,8 @@ def read_table(
         table,
         wanted,
         spark=spark,
-        provenance=provenance,
-        misfits=misfits,
+        row_metadata=row_metadata,
+        misfits=on_type_mismatch,
         files=files,
         file_bytes=file_bytes,
     )
@@ -59,14 +59,15 @@ def read_state(
     wanted: str | None,
     *,
     spark: SparkSession | None = None,
-    provenance: bool = False,
+    row_metadata: bool = False,
     misfits: str = FAIL,
     files: str = REFERENCE,
     file_bytes: int = MOST_BYTES,
 ) -> DataFrame:
     """Read a table's rows at a version's number or label, or at ``@17``; at the head for None.
 
-    The other arguments are those of :func:`singerlake.spark.read_table`.
+    The other arguments are those of :func:`singerlake.spark.read_table`, where ``misfits`` is
+    ``on_type_mismatch``.
     """
     check_choice(misfits)
     file_contents.check_choice(files, file_bytes)
@@ -75,9 +76,9 @@ def read_state(
     try:
         snapshot = lease.snapshot if wanted is None else lease.snapshot.named(wanted)[1]
         with plain_errors():
-            requested = rows(spark, spark, table, snapshot, misfits, named=not provenance)
+            requested = rows(spark, spark, table, snapshot, misfits, named=not row_metadata)
             frame = requested.frame
-            if provenance:
+            if row_metadata:
                 frame = with_provenance(frame, requested.shape, snapshot)
             if files == BINARY:
                 frame = with_contents(frame, table, snapshot, file_bytes)

@@ -50,12 +50,6 @@ def rows(spark: SparkSession, index: Index, *, digests: bool = False) -> DataFra
     return over(rows(spark, index.below, digests=digests), own, index.shape)
 
 
-def count(spark: SparkSession, index: Index) -> int:
-    """Count the rows of the state; a layer has to be laid over what is below to know."""
-    known = index.marker.rows
-    return rows(spark, index).count() if known is None else known
-
-
 def plain(spark: SparkSession, index: Index) -> DataFrame | None:
     """Give the table's columns alone, by their own names, just as the files have them.
 

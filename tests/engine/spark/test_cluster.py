@@ -30,7 +30,7 @@ def run(*args):
     return json.loads(done.stdout) if done.stdout.startswith(("[", "{")) else done.stdout
 
 said = {}
-said["freeze"] = run("freeze", *ON, "t.s", "--label", "first", "--at", "1")["rows"]
+said["freeze"] = run("freeze", *ON, "t.s", "--label", "first", "--transaction", "1")["rows"]
 said["rows"] = len(run("rows", *ON, "t.s", "--key", "3", "--history"))
 run("create-table", *ON, "views.low", "--from-query", "select id, v from t.s where id < 10")
 said["cut"] = run("revert", *ON, "t.s", "--to", "first")
@@ -41,7 +41,7 @@ with open("more.csv", "w") as file:
 said["uploaded"] = run("upload", *ON, "t.s", "more.csv")
 said["made"] = run("upload", *ON, "views.more", "more.csv", "--key", "id")["inserted"]
 said["staging"] = [name for name in os.listdir("lake/.staging") if name != "replace.lock"]
-run("vacuum", *ON, "--all", "--drop-history", "--retain", "0s",
+run("vacuum", *ON, "--all", "--expire-history", "--retain", "0s",
     "--no-retention-guard")
 said["verified"] = run("verify", *ON, "--all")
 said["again"] = run("query", *ON, "select count(*) as rows from t.s.first")

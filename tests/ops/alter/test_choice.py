@@ -71,7 +71,7 @@ def test_what_needs_no_row_starts_no_java(table: Table, no_java: EngineChoice) -
     rename = partial(says.with_name, name="code", new="mark")
     assert alter(table, rename, None, nothing).transaction == 2
     with pytest.raises(ConflictError):
-        alter(table, BY_CODE, AlterOptions(etag=1), nothing)
+        alter(table, BY_CODE, AlterOptions(if_transaction=1), nothing)
     same = partial(says.with_key, names=["id"])
     assert alter(table, same, None, nothing).transaction in (None, 3)
 

@@ -90,7 +90,7 @@ def test_rows_are_deleted_by_their_keys(named: Table, engine: EngineChoice) -> N
     with pytest.raises(RejectedRowsError, match="'x' is no id of a row of this table"):
         delete(named, "3", "x", choice=engine)
     with pytest.raises(ConflictError):
-        delete(named, "3", choice=engine, etag=1)
+        delete(named, "3", choice=engine, if_transaction=1)
     assert named.snapshot().number == 2
 
 

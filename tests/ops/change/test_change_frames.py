@@ -119,7 +119,7 @@ def test_nothing_is_changed_where_a_step_cannot_be(
             change.delete([2])
             change.upsert(wrong)
     with pytest.raises(ConflictError, match="has no 7 yet"):
-        table.change(etag=7)
+        table.change(if_transaction=7)
     with pytest.raises(UsageError, match="no version is asked for"):
         table.change(label="q3")
     assert table.snapshot().number == 1
@@ -189,7 +189,7 @@ def _counted(spark: SparkSession, table: singerlake.Table, *steps: tuple[str, An
 
 def _ids(spark: SparkSession, table: singerlake.Table) -> dict[int, str]:
     """The rows' ids, by the column a."""
-    frame = read_table("tap.t", lake=table.store.uri, spark=spark, provenance=True)
+    frame = read_table("tap.t", lake=table.store.uri, spark=spark, row_metadata=True)
     return {row["a"]: row["_row_id"] for row in frame.collect()}
 
 

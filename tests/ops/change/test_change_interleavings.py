@@ -13,12 +13,12 @@ from singerlake.ops.change.job import Changed
 from singerlake.ops.change.plan import ChangeOptions, Mode
 from singerlake.ops.drop import drop_table
 from singerlake.overlay.alter import AlterOptions
-from singerlake.sql.state.content import state_content
 from tests.build import commit_rows, retype
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import revert_on_spark as revert
 from tests.histories.test_interleavings import ROW, World
 from tests.ops.change.row_sets import change, row_set
+from tests.sql.index_frames import state_content
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -158,11 +158,11 @@ def test_a_row_that_was_read_in_another_version_is_refused(
         "  id 8: read as row version 1, is gone now (rows.csv, line 4)",
     )
     with pytest.raises(ConflictError, match="at transaction 2, not 1 any more"):
-        apply(on, orders, Mode.UPSERT, given[:1], etag=1, overwrite=True)
+        apply(on, orders, Mode.UPSERT, given[:1], if_transaction=1, overwrite=True)
     assert orders.snapshot().number == 2
     # By its id alone, in the version that it has; and whatever its version is.
     mine = [{"_row_id": "2", "status": "mine", "_row_version": 3}]
-    assert apply(on, orders, Mode.UPDATE, mine, etag=2).updated == 1
+    assert apply(on, orders, Mode.UPDATE, mine, if_transaction=2).updated == 1
     assert apply(on, orders, Mode.UPSERT, given, overwrite=True).inserted == 1
     assert [row["status"] for row in rows(spark, orders)] == [
         "new",
@@ -386,7 +386,7 @@ def test_others_may_change_other_rows_meanwhile(
     assert (again.fingerprint, again.rows) == (done.version.fingerprint, done.version.rows)
     Meanwhile(monkeypatch, theirs(5))
     with pytest.raises(ConflictError, match="not 8 any more"):
-        apply(on, orders, Mode.UPSERT, [{"id": 1, "status": "other"}], etag=8)
+        apply(on, orders, Mode.UPSERT, [{"id": 1, "status": "other"}], if_transaction=8)
     monkeypatch.setattr("singerlake.ops.change.job.ATTEMPTS", 2)
     Meanwhile(monkeypatch, *[theirs(1)] * 3)
     with pytest.raises(ConflictError, match="others keep changing the same rows"):

@@ -42,7 +42,6 @@ from singerlake.rows.batches.row_columns import DIGEST
 from singerlake.rows.state.fingerprint import Proof
 from singerlake.sql.queries.query import query
 from singerlake.sql.result import plain_rows
-from singerlake.sql.state.content import frame_content, state_content
 from singerlake.sql.state.from_blocks import state
 from singerlake.storage.base import Staged
 from singerlake.storage.local.store import LocalStaged, LocalStore
@@ -51,6 +50,7 @@ from tests.frozen import create_on_spark as create
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import verify_on_spark as verify
 from tests.histories.stores import FarStore
+from tests.sql.index_frames import frame_content, state_content
 
 NAME = TableName("views", "v")
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": "string"}}

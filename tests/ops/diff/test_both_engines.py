@@ -90,7 +90,7 @@ def test_engines_write_the_same_files(spark: SparkSession, lake: Lake, tmp_path:
             for form in ("csv", "jsonl", "table")
         ]
         path = tmp_path / f"{engine}.parquet"
-        assert run(lake, "diff", NAME, "@1", "--to", str(path), "--engine", engine).exit_code == 0
+        assert run(lake, "diff", NAME, "@1", "--out", str(path), "--engine", engine).exit_code == 0
         rows = pq.read_table(path)
         written.append((texts, rows.to_pylist(), [str(field) for field in rows.schema]))
     assert written[0] == written[1]

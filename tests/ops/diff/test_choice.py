@@ -71,7 +71,7 @@ def test_what_is_refused_starts_no_java(table: Table, no_java: EngineChoice) -> 
     with pytest.raises(NotFoundError, match="no transaction 7"):
         diff(table, DiffOptions("@7"), spark)
     with pytest.raises(UsageError, match="is none of fail, null, text"):
-        diff(table, DiffOptions("@1", misfits="maybe"), spark)
+        diff(table, DiffOptions("@1", on_type_mismatch="maybe"), spark)
 
 
 def test_a_program_chooses_too(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

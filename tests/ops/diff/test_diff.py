@@ -72,9 +72,13 @@ def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def compare(
-    engine: EngineChoice, table: Table, before: str, after: str | None = None, misfits: str = "fail"
+    engine: EngineChoice,
+    table: Table,
+    before: str,
+    after: str | None = None,
+    on_type_mismatch: str = "fail",
 ) -> Diff[Any]:
-    return diff(table, DiffOptions(before, after, misfits), engine)
+    return diff(table, DiffOptions(before, after, on_type_mismatch), engine)
 
 
 def taken(found: Diff[Any]) -> Rows:
@@ -328,18 +332,18 @@ def test_misfits(engine: EngineChoice, lake: Lake) -> None:
     commit_rows(lake, "tap.s", properties, ["id"], ['{"id": 1, "n": "x"}', '{"id": 3, "s": "s"}'])
     table = lake.find("tap.s")[0]
     found = compare(engine, table, "@1")
-    with pytest.raises(DamagedError, match=r"(?s)'n'.*--misfits null"):
+    with pytest.raises(DamagedError, match=r"(?s)'n'.*--on-type-mismatch null"):
         taken(found)
-    found = compare(engine, table, "@1", misfits="null")
+    found = compare(engine, table, "@1", on_type_mismatch="null")
     assert found.misfits == {"n": 1}
     assert [(row[1]["id"], row[3] and row[3]["n"]) for row in taken(found)] == [(1, 1), (3, None)]
-    found = compare(engine, table, "@1", misfits="text")
+    found = compare(engine, table, "@1", on_type_mismatch="text")
     assert [(row[2], row[3] and row[3]["n"], row[4]["n"]) for row in taken(found)] == [
         (["n"], "1", "x"),
         (None, None, None),
     ]
     with pytest.raises(UsageError, match="is none of fail, null, text"):
-        compare(engine, table, "@1", misfits="maybe")
+        compare(engine, table, "@1", on_type_mismatch="maybe")
 
 
 def test_a_record_that_came_again_may_show_another_default(

@@ -32,8 +32,8 @@ from tests.ops.erase.planted import KEY, NAME, ONLY_TEXTS, ROW, TEXT, WITH_ROWS
 from tests.target import harness
 
 DATA_FILE = "t-20260102T030405000006Z-20260102T030405000006Z-0123456789abcdef"
-BY_TEXT = ("erase", "--check", "--text", TEXT)
-BY_KEY = ("erase", "--check", str(NAME), "--key", KEY)
+BY_TEXT = ("erase", "--search", "--text", TEXT)
+BY_KEY = ("erase", "--search", str(NAME), "--key", KEY)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_planted_row_is_found(lake: Lake, what: str) -> None:
     assert [(one["key"], one["sought"], one["count"]) for one in document["found"]] == [
         (key, "key 1", 1)
     ]
-    assert call.run_json(lake, "erase", "--check", str(NAME), "--key", "4712")["found"] == []
+    assert call.run_json(lake, "erase", "--search", str(NAME), "--key", "4712")["found"] == []
 
 
 @pytest.mark.parametrize("what", ONLY_TEXTS)
@@ -166,9 +166,9 @@ def test_real_refused_lines(tmp_path: Path) -> None:
     lake = Lake.open(str(uri))
     table = f"{harness.TAP}.a"
     for key in ("4711", "4712"):
-        found = call.run_json(lake, "erase", "--check", table, "--key", key, code=5)["found"]
+        found = call.run_json(lake, "erase", "--search", table, "--key", key, code=5)["found"]
         assert [one["table"] for one in found] == [f"{table}__rejected"]
-    assert call.run_json(lake, "erase", "--check", table, "--key", "4713")["found"] == []
+    assert call.run_json(lake, "erase", "--search", table, "--key", "4713")["found"] == []
 
 
 def test_of_a_dropped_table_too(lake: Lake) -> None:
@@ -195,8 +195,8 @@ def test_typed_columns_are_searched_as_they_are_spelled(lake: Lake) -> None:
     }
     planted.plant(lake.store, f"index/tap/t/3/part-{0:032x}.parquet", planted.parquet(**columns))
     for text in ("4930123456", "1970-01-01", "1970-01-01T00:00:00Z", "17.50", "inner"):
-        assert call.run(lake, "erase", "--check", "--text", text).exit_code == 5, text
-    assert call.run(lake, "erase", "--check", "--text", "1971-01-01").exit_code == 0
+        assert call.run(lake, "erase", "--search", "--text", text).exit_code == 5, text
+    assert call.run(lake, "erase", "--search", "--text", "1971-01-01").exit_code == 0
 
 
 def test_a_column_that_cannot_be_searched_is_no_proof(
@@ -298,13 +298,15 @@ def test_nothing_sought_is_repeated(lake: Lake, tmp_path: Path) -> None:
     planted.commit(lake, ROW)
     texts = tmp_path / "texts"
     texts.write_text(f"{TEXT}\n\nnobody\n")
-    result = call.run(lake, "erase", "--check", str(NAME), "--texts-from", str(texts), "--key", KEY)
+    result = call.run(
+        lake, "erase", "--search", str(NAME), "--texts-from", str(texts), "--key", KEY
+    )
     assert result.exit_code == 5
     assert TEXT not in result.output
     assert KEY not in result.output
     for label in ("text 1", "key 1"):
         assert label in result.stdout
-    again = call.run(lake, "erase", "--check", "--texts-from", "-", input=f"{TEXT}\n")
+    again = call.run(lake, "erase", "--search", "--texts-from", "-", input=f"{TEXT}\n")
     assert again.exit_code == 5
 
 
@@ -312,14 +314,14 @@ def test_nothing_sought_is_repeated(lake: Lake, tmp_path: Path) -> None:
     ("args", "code", "words"),
     [
         (["tap.t", "--key", "1"], 2, "say why rows are erased"),
-        (["--check"], 2, "say what to look for"),
-        (["--check", "--key", "1"], 2, "--key needs the TABLE"),
-        (["--check", "tap.t", "--text", ""], 2, "is empty"),
-        (["--check", "tap.t.1", "--key", "1"], 2, "is a version"),
-        (["--check", "tap.t", "--key", '["1"]'], 2, "id (a whole number): give its value alone"),
-        (["--check", "tap.t", "--key", ""], 2, "a whole number"),
-        (["--check", "tap.u", "--key", "1"], 3, "no table tap.u"),
-        (["--check", "--texts-from", "/nowhere"], 3, "there is no file /nowhere"),
+        (["--search"], 2, "say what to look for"),
+        (["--search", "--key", "1"], 2, "--key needs the TABLE"),
+        (["--search", "tap.t", "--text", ""], 2, "is empty"),
+        (["--search", "tap.t.1", "--key", "1"], 2, "is a version"),
+        (["--search", "tap.t", "--key", '["1"]'], 2, "id (a whole number): give its value alone"),
+        (["--search", "tap.t", "--key", ""], 2, "a whole number"),
+        (["--search", "tap.u", "--key", "1"], 3, "no table tap.u"),
+        (["--search", "--texts-from", "/nowhere"], 3, "there is no file /nowhere"),
     ],
 )
 def test_what_is_asked_wrongly(lake: Lake, args: list[str], code: int, words: str) -> None:

@@ -244,7 +244,7 @@ def test_a_small_table_needs_no_pyspark(lake: Lake, tmp_path: Path) -> None:
         "sys.modules['pyspark'] = sys.modules['py4j'] = None\n"
         "from singerlake import Lake\n"
         f"lake, file = Lake.open({lake.store.uri!r}), {str(file)!r}\n"
-        "assert lake.publish(file=file)[0].published.rows == 2\n"
+        "assert lake.publish(projections=file)[0].published.rows == 2\n"
         f"done = lake[{NAME!r}].erase([1], reason='r', wait=0, projections=file)\n"
         "assert [one.published.rows for one in done.published] == [1]\n"
         "print(done.is_done, [one.lines for one in done.tables.values()])\n"

@@ -88,9 +88,9 @@ def table(lake: Lake) -> Table:
 
 
 def check_nowhere(lake: Lake) -> None:
-    document = call.run_json(lake, "erase", "--check", str(NAME), "--key", KEY)
+    document = call.run_json(lake, "erase", "--search", str(NAME), "--key", KEY)
     assert document["found"] == document["not_read"] == []
-    document = call.run_json(lake, "erase", "--check", "--text", planted.TEXT)
+    document = call.run_json(lake, "erase", "--search", "--text", planted.TEXT)
     assert document["found"] == document["not_read"] == []
 
 
@@ -176,7 +176,7 @@ def test_without_a_key_single_lines_go(lake: Lake, engine: EngineChoice) -> None
     assert [(v.rows, v.erased[0].rows_before) for v in table.snapshot().frozen] == [(0, 1)]
     ids, where = (("1:0",), None) if engine.name == LOCAL else ((), f"name = '{planted.TEXT}'")
     assert erase(engine, table, *ids, where=where).lines == 1
-    document = call.run_json(lake, "erase", "--check", "--text", planted.TEXT)
+    document = call.run_json(lake, "erase", "--search", "--text", planted.TEXT)
     assert document["found"] == document["not_read"] == []
     assert here.problems(table) == []
 
@@ -298,7 +298,7 @@ def test_a_vacuum_finishes_what_was_killed_after_the_commit(
     assert index.load(table, head.at(built.snapshot.number)) is None
     ids = singerlake.Lake(lake.store).table(NAME).at().to_arrow()["id"]
     assert int(KEY) not in ids.to_pylist()
-    assert call.run_json(lake, "erase", "--check", str(NAME), "--key", KEY, code=5)["found"]
+    assert call.run_json(lake, "erase", "--search", str(NAME), "--key", KEY, code=5)["found"]
     vacuum(table, VacuumOptions(lease_wait_seconds=0), engine)
     check_nowhere(lake)
     assert here.problems(table) == []
@@ -365,7 +365,7 @@ def test_readers_are_told_for_a_time(lake: Lake, table: Table, engine: EngineCho
     assert mark == table.snapshot().summary(done.transaction or 0).time
     blank = {"name": None}
     assert sorted(rows, key=str) == [{"number": 1, **blank}, {"number": int(KEY), **blank}]
-    document = call.run_json(lake, "erase", "--check", str(NAME), "--key", KEY, code=5)
+    document = call.run_json(lake, "erase", "--search", str(NAME), "--key", KEY, code=5)
     assert {one["kind"] for one in document["found"]} == {"notice"}
     [item] = lake.store.list(f"{NAME.folder}erased/")
     assert gzip.decompress(lake.store.get(item.key).data).count(b"\n") == 2

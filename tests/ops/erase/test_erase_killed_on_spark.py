@@ -91,7 +91,7 @@ def test_sudden_death(lake: Lake, moment: str, monkeypatch: pytest.MonkeyPatch) 
     done = run(lake, *ASK)
     assert done.exit_code in (0, 3), done.output  # 3: nothing was left to do
     assert "not deleted yet" not in done.stdout
-    document = run_json(lake, "erase", "--check", str(NAME), "--key", "7")
+    document = run_json(lake, "erase", "--search", str(NAME), "--key", "7")
     assert document["found"] == document["not_read"] == []
     assert run(lake, "verify", str(NAME)).exit_code == 0
     found = states(table, table.snapshot())

@@ -61,7 +61,7 @@ def shop(tmp_path: Path, spark: SparkSession) -> singerlake.Lake:
     commit_rows(lake, "tap.orders", ORDERS, ["id"], orders)
     here.freeze(lake.table("tap.people"))
     (tmp_path / "p.yml").write_text(YAML)
-    lake.publish(file=tmp_path / "p.yml", spark=spark)
+    lake.publish(projections=tmp_path / "p.yml", spark=spark)
     return lake
 
 
@@ -94,7 +94,7 @@ def holding(place: Path) -> set[str]:
 
 def ask(tmp_path: Path, *more: str) -> tuple[str, ...]:
     key = ("--key", "471100", "--projections", str(tmp_path / "p.yml"), "--wait", "0")
-    also = ("--also", "tap.orders where customer = 471100", "--also", "staging.people")
+    also = ("--table", "tap.orders where customer = 471100", "--table", "staging.people")
     return ("erase", "tap.people", *key, *WHY, *also, *more)
 
 
@@ -154,7 +154,7 @@ def test_what_was_left_undone_is_done_by_the_next(
     (tmp_path / "p.yml").write_text(
         "version: 1\nprojections:\n- {name: people, from: tap.people, to: out, format: jsonl}\n"
     )
-    singerlake.Lake(lake.store).publish(file=tmp_path / "p.yml", spark=spark)
+    singerlake.Lake(lake.store).publish(projections=tmp_path / "p.yml", spark=spark)
     table = lake.table(TableName("tap", "people"))
     erase(HERE, table, "471100")
     assert holding(tmp_path / "out")
@@ -165,7 +165,7 @@ def test_what_was_left_undone_is_done_by_the_next(
     assert holding(tmp_path / "out") == set()
     said = Lake.open(lake.store.uri).annotations().published["people"]
     assert said.again == [] and said.erased.keys() == {"tap.people"}
-    check = call.run(lake, "projections", "--check", "--file", str(tmp_path / "p.yml"))
+    check = call.run(lake, "projections", "--exit-code", "--projections", str(tmp_path / "p.yml"))
     assert check.exit_code == 0, check.output
     again = call.run(lake, *ask)
     assert again.exit_code == 3, again.output
@@ -187,7 +187,7 @@ def test_a_program_erases(lake: Lake, spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="say which rows"):
         orders.erase(reason="why", spark=spark)
     done = orders.erase(
-        where="customer = 1", reason="why", also={"tap.notes": "of = 1"}, wait=0, spark=spark
+        where="customer = 1", reason="why", tables={"tap.notes": "of = 1"}, wait=0, spark=spark
     )
     assert done.found and done.is_done
     assert [(str(name), one.keys) for name, one in done.tables.items()] == [

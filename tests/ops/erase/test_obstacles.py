@@ -56,7 +56,7 @@ def test_refused_lines(lake: Lake, column: str) -> None:
     commit_rows(lake, rejected, properties, ["digest"], [{"digest": "0", column: text}])
     (one,) = found(lake)
     assert one.what == f"{rejected} has such rows, or may have them"
-    assert f"--also '{rejected} where …'" in one.do
+    assert f"--table '{rejected} where …'" in one.do
     assert found(lake, "1") == []
     table = lake.table(NAME)
     (many,) = obstacles.of_rows(lake, table, table.snapshot(), None, words=True)
@@ -138,7 +138,7 @@ def test_the_command_names_all_that_is_in_the_way(lake: Lake) -> None:
     text = refused(lake, *ASK)
     assert "nothing was changed:" in text
     assert "tap.made has such rows" in text
-    assert "words in log entries" in text and "--leave-words" in text
+    assert "words in log entries" in text and "--allow-text-mentions" in text
     assert f"of {KEY}" not in text, "and does not repeat them"
 
 
@@ -149,19 +149,22 @@ def test_the_command_names_all_that_is_in_the_way(lake: Lake) -> None:
         (["erase", str(NAME), "--reason", "why"], "one of --key, --where and --from"),
         (["erase", "--key", KEY, "--reason", "why"], "name the TABLE"),
         ([*ASK, "--where", "id = 1"], "one of --key, --where and --from"),
-        ([*ASK, "--text", "Zoë"], "go with --check"),
+        ([*ASK, "--text", "Zoë"], "go with --search"),
         (["erase", str(NAME), "--reason", " ", "--key", KEY], "the reason is empty"),
         (["erase", str(NAME), "--reason", "a\nb", "--key", KEY], "the reason is empty"),
         (["erase", f"{NAME}.@1", "--reason", "why", "--key", KEY], "is a version"),
         (["erase", "tap.none", "--reason", "why", "--key", KEY], "tap.none"),
-        ([*ASK, "--also", str(NAME)], "is named twice"),
-        ([*ASK, "--also", "tap.none"], "tap.none"),
-        ([*ASK, "--also", f"{NAME}.@1 where id = 1"], "is a version"),
-        ([*ASK, "--also", " "], "is not a table"),
-        ([*ASK, "--also", "tap.b", "--also", "tap.b where id = 1"], "--also takes a TABLE once"),
-        (["erase", "--check", str(NAME), "--key", KEY, "--also", "tap.b"], "leave the others out"),
+        ([*ASK, "--table", str(NAME)], "is named twice"),
+        ([*ASK, "--table", "tap.none"], "tap.none"),
+        ([*ASK, "--table", f"{NAME}.@1 where id = 1"], "is a version"),
+        ([*ASK, "--table", " "], "is not a table"),
+        ([*ASK, "--table", "tap.b", "--table", "tap.b where id = 1"], "--table takes a TABLE once"),
+        (
+            ["erase", "--search", str(NAME), "--key", KEY, "--table", "tap.b"],
+            "leave the others out",
+        ),
         (["erase", str(NAME), "--from", "no-such-file", "--reason", "why"], "there is no file"),
-        (["erase", "--check", str(NAME), "--key", KEY, "--reason", "w"], "leave the others out"),
+        (["erase", "--search", str(NAME), "--key", KEY, "--reason", "w"], "leave the others out"),
     ],
 )
 def test_what_makes_no_sense(lake: Lake, args: list[str], why: str) -> None:
@@ -170,9 +173,9 @@ def test_what_makes_no_sense(lake: Lake, args: list[str], why: str) -> None:
 
 def test_one_id_of_tables_with_other_keys(lake: Lake) -> None:
     commit_rows(lake, "tap.other", {"number": {"type": "integer"}}, ["number"], [{"number": 1}])
-    text = refused(lake, *ASK, "--also", "tap.other")
+    text = refused(lake, *ASK, "--table", "tap.other")
     assert "rows of tap.other go by number, those of tap.t by id" in text
-    assert "--also 'tap.other where …'" in text
+    assert "--table 'tap.other where …'" in text
 
 
 def test_all_tables_are_looked_at_before_the_first(lake: Lake) -> None:
@@ -180,10 +183,10 @@ def test_all_tables_are_looked_at_before_the_first(lake: Lake) -> None:
     commit_rows(lake, "tap.b", PROPERTIES, ["id"], [ROW], metadata={"comment": f"of {KEY}"})
     sources = [{"table": "tap.b", "version": None, "transaction": 1, "commit": "c"}]
     commit_rows(lake, "tap.made", PROPERTIES, ["id"], [ROW], metadata={"sources": sources})
-    text = refused(lake, *ASK, "--also", "tap.b")
+    text = refused(lake, *ASK, "--table", "tap.b")
     assert "rows of tap.t, tap.b cannot be erased yet" in text
     assert "tap.made has such rows" in text and "words in log entries" in text
-    text = refused(lake, *ASK, "--also", "tap.b", "--also", "tap.made")
+    text = refused(lake, *ASK, "--table", "tap.b", "--table", "tap.made")
     assert "tap.made has such rows" not in text and "words in log entries" in text
 
 

@@ -364,7 +364,7 @@ def test_what_is_asked_wrongly(tables: Lake) -> None:
         (["freeze", "tab"], 2, "'tab' is no tap of the lake"),
         (["freeze", "tap.a", "tap.c"], 3, "no table tap.c"),
         (["freeze", "tap.a", "tap.b.1"], 2, "tap.b.1 is a version"),
-        (["freeze", "--all", "--at", "1"], 2, "--at is for one table"),
+        (["freeze", "--all", "--transaction", "1"], 2, "--transaction is for one table"),
         (["freeze", "--all", "--publish"], 2, "--publish is for one table"),
         (["freeze", "--all", "--label", "7"], 2, "looks like a version's number"),
         (["versions", "--lake-version", "q9"], 3, "there is no lake version 'q9'"),

@@ -13,11 +13,11 @@ from singerlake.log.commit import commit, draft_entry
 from singerlake.log.table_state import TableState
 from singerlake.ops import freeze as plans
 from singerlake.snapshot import building, index
-from singerlake.sql.state.content import state_content
 from tests.build import commit_rows
 from tests.frozen import freeze_here as freeze_small
 from tests.frozen import freeze_on_spark as freeze
 from tests.snapshot.test_state import FLAT
+from tests.sql.index_frames import state_content
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

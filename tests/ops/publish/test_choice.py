@@ -78,7 +78,7 @@ def test_staging_tables_are_for_spark(small: Lake, tmp_path: Path) -> None:
     file = tmp_path / "p.yml"
     text = f"{{name: p, from: {NAME}, stage: staging.s, key: id, to: {tmp_path}/out}}"
     file.write_text(f"version: 1\nprojections:\n- {text}\n")
-    done = run(small, "publish", "--all", "--file", str(file), "--engine", "local")
+    done = run(small, "publish", "--all", "--projections", str(file), "--engine", "local")
     assert done.exit_code == UsageError.exit_code
     assert "the staging table of p needs Spark" in done.stderr
 

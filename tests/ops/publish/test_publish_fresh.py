@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
-from singerlake.engine.choice import LOCAL, EngineChoice
+from singerlake.engine.choice import EngineChoice
 from singerlake.lake import Lake
 from singerlake.ops.publish import publish_changes
 from singerlake.ops.publish.outcome import Outcome, PublishOptions, Result
@@ -103,10 +104,17 @@ def no_other_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_other_way")
-@pytest.mark.parametrize("where", ["", "where total is not null and total < 5"])
-def test_new_blocks_tell_what_changed(engine: EngineChoice, tmp_path: Path, where: str) -> None:
-    if where and engine.name == LOCAL:
-        pytest.skip("SQL is asked of Spark")
+def test_new_blocks_tell_what_changed(engine: EngineChoice, tmp_path: Path) -> None:
+    follow_changes(engine, tmp_path)
+
+
+@pytest.mark.usefixtures("no_other_way")
+def test_new_blocks_tell_what_changed_of_sql(spark: SparkSession, tmp_path: Path) -> None:
+    where = "where total is not null and total < 5"
+    follow_changes(EngineChoice.of(spark=spark), tmp_path, where)
+
+
+def follow_changes(engine: EngineChoice, tmp_path: Path, where: str = "") -> None:
     sql = f"select id, total, shop as place, tags from tap_shop.orders {where}"
     world = World(engine, tmp_path, sql=sql, key=("place", "id"), order_by=(OrderKey("total"),))
     world.sync(*(order(n) for n in range(12)))

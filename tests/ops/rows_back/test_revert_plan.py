@@ -42,11 +42,11 @@ def test_new_rows_stop_it(lake: Lake, table: Table) -> None:
     assert table.snapshot().number == 3
 
 
-def test_an_etag_is_asked_before_and_at_the_commit(table: Table) -> None:
+def test_if_transaction_is_checked_before_and_at_the_commit(table: Table) -> None:
     head = table.snapshot()
     with pytest.raises(ConflictError, match="at transaction 2, not 1 any more"):
-        plan(table.store, head, 1, etag=1)
-    wanted = plan(table.store, head, 1, etag=2)
+        plan(table.store, head, 1, if_transaction=1)
+    wanted = plan(table.store, head, 1, if_transaction=2)
     commit_version(table.store, head, plan_freeze(head), rows=2, fingerprint="lt1:")
     with pytest.raises(ConflictError, match="at transaction 3, not 2 any more"):
         commit_revert(table.store, wanted, [], {}, writer_id="w", metrics={}, metadata={})

@@ -102,7 +102,7 @@ def test_nothing_to_do(lake: Lake) -> None:
     with pytest.raises(NotFoundError, match="no transaction 9"):
         revert_small(table, 9)
     with pytest.raises(ConflictError):
-        revert_small(table, 2, etag=1)
+        revert_small(table, 2, if_transaction=1)
 
 
 def test_keys_that_cannot_be_read_any_more(lake: Lake) -> None:

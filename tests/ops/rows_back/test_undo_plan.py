@@ -67,7 +67,7 @@ def test_what_cannot_be_undone(table: Table, lake: Lake) -> None:
         with pytest.raises(error, match=says):
             planned(table, 2, number)
     with pytest.raises(ConflictError, match="not 2 any more"):
-        planned(table, 2, etag=2)
+        planned(table, 2, if_transaction=2)
     with pytest.raises(UsageError, match="'undone' is written by Singerlake"):
         kept({"undone": 1}, None)
 

@@ -78,7 +78,7 @@ def test_types_of_now_are_checked_by_spark(table: Table, no_java: EngineChoice) 
 def test_what_is_refused_starts_no_java(table: Table, no_java: EngineChoice) -> None:
     nothing = replace(no_java, limit=Work())
     with pytest.raises(ConflictError):
-        undo(table, replace(LAST, etag=2), nothing)
+        undo(table, replace(LAST, if_transaction=2), nothing)
     with pytest.raises(UsageError, match="name the transactions"):
         undo(table, UndoOptions([]), nothing)
 

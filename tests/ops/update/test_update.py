@@ -166,8 +166,8 @@ def test_what_is_refused_or_small_starts_no_java(table: Table, no_java: EngineCh
     refused(UsageError, "takes values that are written out", UpdateOptions({"n": "n + 1"}, ["1"]))
     refused(UsageError, "Java starts", UpdateOptions({"n": "n + 1"}))
     refused(UsageError, "Java starts", UpdateOptions({"n": "1"}, where="id = 1"))
-    etag = ChangeOptions(etag=9)
-    refused(ConflictError, "has no 9 yet", UpdateOptions({"n": "n + 1"}, change=etag))
+    late = ChangeOptions(if_transaction=9)
+    refused(ConflictError, "has no 9 yet", UpdateOptions({"n": "n + 1"}, change=late))
     bytes_ = sum(block.bytes for block in table.snapshot().blocks)
     few = EngineChoice(start=no_java.start, limit=Work(bytes_, 1_000))
     with pytest.raises(UsageError, match="Java starts"):

@@ -71,7 +71,7 @@ def test_a_day_in_a_table_s_life(
     # A row's reference is its key, and the block that it came in.
     sql = "select _row_id, _row_version from tap.s{} order by 1"
     references = {
-        v: [*query(spark, lake, sql.format(v), provenance=True).rows()] for v in ("", ".1")
+        v: [*query(spark, lake, sql.format(v), row_metadata=True).rows()] for v in ("", ".1")
     }
     done = vacuum(spark, table)
     # All of transaction 1, ids 0, 1 and 2 of transaction 3: no state needs them.
@@ -79,7 +79,7 @@ def test_a_day_in_a_table_s_life(
     assert done.files_deleted > 0
     assert {name: read(table, name) for name in before} == before
     for v, rows in references.items():
-        assert [*query(spark, lake, sql.format(v), provenance=True).rows()] == rows
+        assert [*query(spark, lake, sql.format(v), row_metadata=True).rows()] == rows
     assert data_files(lake) == {Path(b.file).name for b in table.snapshot().blocks}
     assert {e.position for e in events(table, table.snapshot())} == {
         *((3, 0), (3, 1), (4, 0), (4, 1)),

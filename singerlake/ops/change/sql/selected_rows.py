@@ -92,7 +92,7 @@ class Selection(GivenRows):
             plan.check_expression(spark, self.where)
             # In one pair, Spark takes the name of a column for that of an alias: where (paid).
             sql += f" where (({self.where}\n))"
-        result = query(spark, self.lake, sql, provenance=True)
+        result = query(spark, self.lake, sql, row_metadata=True)
         self._results.append(result)
         frame = result.frame.toDF(
             "row_id", "row_version", *(f"value_{n}" for n in range(len(named)))

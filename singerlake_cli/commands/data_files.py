@@ -1,4 +1,4 @@
-"""singerlake files-of: the files of a table, for other tools."""
+"""singerlake data-files: the files of a table, for other tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RAW, INDEX = "raw", "index"
 
 
-@click.command("files-of")
+@click.command("data-files")
 @click.argument("table", metavar="TABLE[.VERSION]", shell_complete=complete_table)
 @click.option(
     "--format",
@@ -61,9 +61,9 @@ def command(
     has one, and every state that was queried once.
 
     \b
-    singerlake files-of tap-shop.orders | xargs -d '\\n' zcat | grep -c '"RECORD"'
-    duckdb -c "$(singerlake files-of tap-shop.orders.1 --format duckdb)"
-    singerlake files-of tap-shop.orders --format duckdb --build
+    singerlake data-files tap-shop.orders | xargs -d '\\n' zcat | grep -c '"RECORD"'
+    duckdb -c "$(singerlake data-files tap-shop.orders.1 --format duckdb)"
+    singerlake data-files tap-shop.orders --format duckdb --build
     """
     lake_table, ref = shared.lake().find(table)
     snapshot = lake_table.snapshot_at(ref.version)

@@ -1,4 +1,4 @@
-"""`singerlake files-of`: DuckDB reads what it prints, and gets the table's rows."""
+"""`singerlake data-files`: DuckDB reads what it prints, and gets the table's rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def asked(sql: str) -> list[tuple[Any, ...]]:
 
 
 def sql_of(lake: Lake, *args: str) -> str:
-    result = run(lake, "files-of", *args, "--format", "duckdb")
+    result = run(lake, "data-files", *args, "--format", "duckdb")
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -76,20 +76,20 @@ def test_duckdb_gets_the_rows_of_a_version_of_the_head_and_of_a_layer(
     odd_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(building, "LEAST_ROWS", 1000)
-    missing = run(odd_lake, "files-of", TABLE, "--format", "duckdb")
+    missing = run(odd_lake, "data-files", TABLE, "--format", "duckdb")
     assert missing.exit_code == 3
     assert "has no index of transaction 2 yet: add --build" in missing.stderr
-    assert run(odd_lake, "freeze", TABLE, "--at", "1").exit_code == 0
+    assert run(odd_lake, "freeze", TABLE, "--transaction", "1").exit_code == 0
     same(odd_lake, sql_of(odd_lake, f"{TABLE}.1"), "tap_shop.orders.1")
     # What changed since is little: the index of the head is a layer on that of the version.
     built = sql_of(odd_lake, TABLE, "--build")
     assert "WHERE NOT EXISTS" in built
     same(odd_lake, built, "tap_shop.orders")
     assert sql_of(odd_lake, "tap_shop.orders") == built
-    document = run_json(odd_lake, "files-of", TABLE, "--of", "index")
+    document = run_json(odd_lake, "data-files", TABLE, "--of", "index")
     assert {file["layer"] for file in document["files"]} == {True, False}
     assert all(Path(file["path"]).is_file() for file in document["files"])
-    assert "a layer on the others" in run(odd_lake, "files-of", TABLE, "--of", "index").stderr
+    assert "a layer on the others" in run(odd_lake, "data-files", TABLE, "--of", "index").stderr
 
 
 def zcat(paths: Sequence[str]) -> int:
@@ -100,20 +100,20 @@ def zcat(paths: Sequence[str]) -> int:
 @pytest.mark.usefixtures("processes")
 @pytest.mark.usefixtures("each_operation")
 def test_raw_files_count_each_row_once_after_a_vacuum(odd_lake: Lake) -> None:
-    before = run(odd_lake, "files-of", TABLE).stdout.splitlines()
+    before = run(odd_lake, "data-files", TABLE).stdout.splitlines()
     assert zcat(before) == 2003
     assert run(odd_lake, "vacuum", TABLE).exit_code == 0
     every = [str(path) for path in Path(odd_lake.store.uri).rglob("*.singer.gz")]
     assert zcat(every) == 2 * 2003  # which is why
-    now = run(odd_lake, "files-of", "tap_shop.orders").stdout.splitlines()
+    now = run(odd_lake, "data-files", "tap_shop.orders").stdout.splitlines()
     assert zcat(now) == 2003
     assert set(now).isdisjoint(before)
-    sql = run(odd_lake, "files-of", TABLE, "--of", "raw", "--format", "duckdb").stdout
+    sql = run(odd_lake, "data-files", TABLE, "--of", "raw", "--format", "duckdb").stdout
     assert asked(f"SELECT count(*), count(DISTINCT record->>'id') FROM ({sql})") == [(2003, 2001)]
-    first = run(odd_lake, "files-of", f"{TABLE}.@1")
+    first = run(odd_lake, "data-files", f"{TABLE}.@1")
     assert first.stdout.splitlines() == now
     assert "1 file of these hold rows of other states too" in first.stderr
-    (file,) = run_json(odd_lake, "files-of", f"{TABLE}.@1")["files"]
+    (file,) = run_json(odd_lake, "data-files", f"{TABLE}.@1")["files"]
     assert sum(block["rows"] for block in file["blocks"]) == 2000
 
 
@@ -121,7 +121,7 @@ def test_a_file_that_is_gone_is_damage(odd_lake: Lake) -> None:
     table = odd_lake.find(TABLE)[0]
     first = state_files(odd_lake.store, table.snapshot())[0]
     Path(odd_lake.store.uri, first.key).unlink()
-    result = run(odd_lake, "files-of", TABLE)
+    result = run(odd_lake, "data-files", TABLE)
     assert (result.exit_code, result.stdout) == (5, "")
     assert "singerlake verify tap-shop.orders" in result.stderr
 
