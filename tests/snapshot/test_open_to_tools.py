@@ -308,7 +308,7 @@ def test_type_mismatch_is_an_error_only_where_it_is_read(
                 connection.sql(text).fetchall()
         with pytest.raises(Exception, match='value "two"'):
             pl.DataFrame(state)
-    past = lake["tap.s"].at(engine="local", misfits="null")
+    past = lake["tap.s"].at(engine="local", on_type_mismatch="null")
     assert past.scan_polars().collect()["n"].to_list() == [1, None, 3]
     assert past.to_duckdb("x").sql("select n from x where n > 1").fetchall() == [(3,)]
     assert held(state) == 0
