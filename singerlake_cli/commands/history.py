@@ -44,7 +44,9 @@ DROPPED_FIRST = ("blocks", "schema", "size", "run", "by", "version", "records")
 
 @click.command("history")
 @click.argument("table", shell_complete=complete_table)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="NUMBER", default=20, show_default=True
+)
 @click.option(
     "--operation",
     "operations",

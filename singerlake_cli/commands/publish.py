@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _AD_HOC = {
     "table": ("--table", "TABLE", "Publish this table, or a version of it, declared nowhere."),
     "sql": ("--sql", "SELECT", "Publish what this gives, declared nowhere."),
-    "where": ("--where", "CONDITION", "With --table: only these rows."),
+    "where": ("--where", "SQL", "With --table: only these rows."),
     "to": ("--to", "URI", "Where: a folder, s3://…, gs://… or az://…"),
     "key": ("--key", "COLUMNS", "By which a row is known again.  [default: the table's]"),
     "order_by": ("--order-by", "COLUMNS", "In which order: 'ordered_at desc, id'."),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -28,6 +30,42 @@ def test_no_two_options_share_a_name(name: str) -> None:
     assert not choices.intersection(names)
 
 
+SEVERAL_KINDS = {
+    "--columns": "names of columns, and for create-table types too",
+    "--delete": "a version, or whether to delete what is published",
+    "--format": "formats of rows, of pages, of annotations, of paths",
+    "--if-transaction": "a transaction, for query also of each table",
+    "--key": "rows by their ids, or columns that are to be the key",
+    "--out": "a file, for docs a folder or a bucket",
+    "--to": "revert: to a version; publish: to a place",
+}
+"""Options that take values of several kinds, and which these are."""
+
+
+def options_of(command: click.Command) -> Iterator[click.Option]:
+    yield from (one for one in command.params if isinstance(one, click.Option))
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            yield from options_of(inner)
+
+
+def kind_of(option: click.Option) -> object:
+    """What its value is, as help shows it."""
+    choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+    return option.is_flag or option.metavar or tuple(choices) or option.type.name
+
+
+def test_an_option_takes_values_of_one_kind_in_all_commands() -> None:
+    kinds = defaultdict(set)
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        for option in options_of(command):
+            for text in option.opts:
+                kinds[text].add(kind_of(option))
+    assert {text for text, found in kinds.items() if len(found) > 1} == SEVERAL_KINDS.keys()
+
+
 WHY = {"--dry-run", "--comment", "--metadata"}
 """What a change of any kind takes."""
 FROZEN = {"--new-version", "--label"}
@@ -41,11 +79,7 @@ FROZEN = {"--new-version", "--label"}
         ("update", {*WHY, *FROZEN, "--if-transaction"}, set()),
         ("delete", {*WHY, *FROZEN, "--if-transaction"}, set()),
         ("alter", {*WHY, *FROZEN, "--if-transaction"}, set()),
-        (
-            "create-table",
-            {*WHY, *FROZEN},
-            {"--if-transaction"},
-        ),  # there is no table to be at a transaction
+        ("create-table", {*WHY, *FROZEN}, {"--if-transaction"}),  # no table has a transaction yet
         ("drop", {*WHY, "--if-transaction"}, FROZEN),  # nothing is left
         ("undrop", {*WHY, "--if-transaction"}, FROZEN),  # its versions come back with it
     ],

@@ -245,7 +245,7 @@ CASES = {
         ["update", TABLE, "--set", "a = 1"],
         [f"{TABLE}, transaction 9:", "1,234 updated", "frozen as version 2", "1 row,"],
         lambda: changed(),
-        "singerlake.ops.change.change.change",
+        "singerlake.ops.update.change",
     ),
     "delete --dry-run": Case(
         ["delete", TABLE, "--where", "id = 17", "--dry-run"],
