@@ -21,6 +21,7 @@ from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.overlay import overlay_changes as says
 from singerlake.overlay.alter import AlterOptions, OverlayChange
 from tests.build import commit_rows
+from tests.needs import MORE
 from tests.ops.rows_back.histories import NAME
 from tests.ops.rows_back.written import written
 from tests.ops.test_both_engines import CORPUS, tasks
@@ -65,10 +66,27 @@ def answers(table: Table, choice: EngineChoice, said: Sequence[OverlayChange]) -
     ("tasks", "name", "said"),
     [
         # A key of few values; one under which deleted rows come back; and back.
-        ("one task", "random", [key("n"), key("id", "n"), key("part"), key("id")]),
-        ("many tasks", "random", [key("n"), key("id", "n"), type_("part", {"type": NULLABLE})]),
-        ("layers", "compound keys", [key("id"), key("id", "part", "n"), key("part", "id")]),
-        ("one task", "all kinds of keys", [key("v"), key("amount", "flag"), type_("v", None)]),
+        pytest.param(
+            "one task", "random", [key("n"), key("id", "n"), key("part"), key("id")], marks=MORE
+        ),
+        pytest.param(
+            "many tasks",
+            "random",
+            [key("n"), key("id", "n"), type_("part", {"type": NULLABLE})],
+            marks=MORE,
+        ),
+        pytest.param(
+            "layers",
+            "compound keys",
+            [key("id"), key("id", "part", "n"), key("part", "id")],
+            marks=MORE,
+        ),
+        pytest.param(
+            "one task",
+            "all kinds of keys",
+            [key("v"), key("amount", "flag"), type_("v", None)],
+            marks=MORE,
+        ),
         ("many tasks", "keyless", [key("id"), key("id", "n", "part"), type_("n", None)]),
         ("one task", "other schemas", [key("name"), type_("name", {"type": NULLABLE})]),
     ],
