@@ -10,7 +10,14 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from singerlake.engine.spark.jvm import class_path, java, launch, unsigned
+from singerlake.engine.spark.jvm import (
+    class_data,
+    class_path,
+    java,
+    launch,
+    session,
+    unsigned,
+)
 
 SPARK = ("spark-catalyst", "spark-core", "spark-sql", "parquet-hadoop", "arrow-vector")
 ELSEWHERE = (
@@ -134,3 +141,13 @@ def test_signatures_are_taken_off(tmp_path: Path) -> None:
     assert (to / "signed.jar").stat().st_mtime_ns == signed.stat().st_mtime_ns
     assert (to / "signed.jar").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in to.iterdir()] == ["signed.jar"]
+
+
+def test_executors_and_training_get_the_whole_package(tmp_path: Path) -> None:
+    packed = session._packed(tmp_path)
+    assert packed.name == "singerlake.zip"
+    with zipfile.ZipFile(packed) as archive:
+        names = archive.namelist()
+    assert {"singerlake/__init__.py", "singerlake/engine/spark/jvm/session.py"} <= {*names}
+    (first, *_) = class_data._import_path()
+    assert Path(first, "singerlake", "__init__.py").is_file()

@@ -249,6 +249,6 @@ def _seen(path: Path) -> str:
 
 def _import_path() -> Iterator[str]:
     """Where the new process finds this very package, even in a checkout not installed."""
-    yield str(Path(__file__).parents[3])
+    yield str(Path(__file__).parents[4])
     if more := os.environ.get("PYTHONPATH"):
         yield more

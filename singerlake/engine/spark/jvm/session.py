@@ -161,7 +161,7 @@ def _packed(folder: Path) -> Path:
 
     What it depends on is not in it: that is compiled, and must be installed there.
     """
-    source = Path(__file__).parents[2]
+    source = Path(__file__).parents[3]
     packed = folder / f"{source.name}.zip"
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(source.rglob("*")):
