@@ -118,10 +118,9 @@ class Source:
             self.close()
 
     def _engine(self) -> Engine[Any]:
-        from singerlake.engine.work import Work
-        from singerlake.snapshot.from_blocks import needed_blocks
+        from singerlake.snapshot.from_blocks import reading
 
-        work = Work.of(needed_blocks(self.state), len(self.state.columns))
+        work = reading(self.state)
         what = f"making the index of {self._table.name} at transaction {self.state.number}"
         return self._choice.engine_for(work, what)
 

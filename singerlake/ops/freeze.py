@@ -14,7 +14,6 @@ from typing import Any
 
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
-from singerlake.engine.work import Work
 from singerlake.errors import MisfitsError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.lake import Table
@@ -28,7 +27,7 @@ from singerlake.rows.state.fingerprint import Content
 from singerlake.rows.state.parquet_parts import IndexDamagedError
 from singerlake.snapshot import building, index
 from singerlake.snapshot.content import index_content, index_misfits
-from singerlake.snapshot.from_blocks import needed_blocks
+from singerlake.snapshot.from_blocks import reading
 from singerlake.storage.base import Store
 
 logger = logging.getLogger(__name__)
@@ -165,7 +164,7 @@ def _engine_for(
 ) -> Engine[Any]:
     state = wanted.at
     sql = f"the constraints of {state.table}" if state.overlay.constraints else None
-    work = Work.of(needed_blocks(state), len(state.columns))
+    work = reading(state)
     return choice.engine_for(work, WHAT, sql=sql, started=started)
 
 

@@ -18,7 +18,7 @@ from singerlake.ops.change.change import ChangeStep, change
 from singerlake.ops.change.job import Changed
 from singerlake.ops.change.literal_rows import LiteralRows, are_literals
 from singerlake.ops.change.plan import ChangeOptions, Mode
-from singerlake.snapshot.from_blocks import needed_blocks
+from singerlake.snapshot.from_blocks import reading
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def update(
     head = table.snapshot()
     plans.plan(head, options.change)
     if options.where is None and are_literals(head, options.values):
-        every = Work() if options.ids else Work.of(needed_blocks(head), len(head.columns))
+        every = Work() if options.ids else reading(head)
         rows = LiteralRows(table, options.values, options.ids or None, every)
         source = "--key" if options.ids else str(table.name)
         return change(table, [ChangeStep(Mode.UPDATE, rows, source)], options.change, choice)

@@ -15,6 +15,7 @@ from typing import Any
 
 from singerlake.engine.base import Engine, R, Schema
 from singerlake.engine.local import LocalEngine
+from singerlake.engine.work import Work
 from singerlake.format.log import Block
 from singerlake.format.types import identity
 from singerlake.lake import Table
@@ -72,6 +73,11 @@ class Plan:
 def needed_blocks(snapshot: TableState) -> Sequence[Block]:
     """Return the blocks that can hold a row of a state."""
     return activations.needed(snapshot.blocks, activations.survival(snapshot.blocks))
+
+
+def reading(state: TableState) -> Work:
+    """Estimate how much it is to read a state from its blocks."""
+    return Work.of(needed_blocks(state), len(state.columns))
 
 
 def planned(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from singerlake.engine.choice import EngineChoice
-from singerlake.engine.work import Work
 from singerlake.errors import UsageError
 from singerlake.lake import Table
 from singerlake.log.table_state import TableState
@@ -116,8 +115,8 @@ def _with_version(
 def _engine_for(
     choice: EngineChoice, wanted: AlterPlan, started: Engine[Any] | None = None
 ) -> Engine[Any]:
-    from singerlake.snapshot.from_blocks import needed_blocks  # late, as above
+    from singerlake.snapshot.from_blocks import reading  # late, as above
 
-    work = Work.of(needed_blocks(wanted.head), len(wanted.head.columns))
+    work = reading(wanted.head)
     sql = f"what is said of the columns of {wanted.head.table}" if wanted.asks_sql else None
     return choice.engine_for(work, WHAT, sql=sql, started=started)

@@ -93,7 +93,7 @@ class Wanted:
     def work(self) -> Work:
         """Estimate the reading of the state."""
         _, snapshot = self.state(self.seen)
-        return Work.of(from_blocks.needed_blocks(snapshot), len(snapshot.columns))
+        return from_blocks.reading(snapshot)
 
 
 def wanted(lake: Lake, sql: str, at: str | None = None) -> Wanted | None:

@@ -17,7 +17,7 @@ from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 from singerlake.engine.local import LocalEngine
-from singerlake.engine.work import SMALL, Work
+from singerlake.engine.work import SMALL
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.log.table_state import TableState
@@ -113,8 +113,7 @@ def _made(table: Table, snapshot: TableState) -> Index:
     Raises:
         NotFoundError: It is no small one.
     """
-    blocks = from_blocks.needed_blocks(snapshot)
-    if not Work.of(blocks, len(snapshot.columns)).fits(SMALL):
+    if not from_blocks.reading(snapshot).fits(SMALL):
         raise NotFoundError(
             f"{table.name} has no materialized snapshot of transaction {snapshot.number}, and is "
             "too large to make one here: freeze it, or read it once with "

@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from singerlake.engine.base import Engine
 from singerlake.engine.local import LocalEngine
 from singerlake.engine.spark.engine import SparkEngine
-from singerlake.engine.work import SMALL, Work
+from singerlake.engine.work import SMALL
 from singerlake.lake import Table
 from singerlake.log.table_state import TableState
 from singerlake.rows.blocks.misfits import AS_TEXT, FAIL
 from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot import building
-from singerlake.snapshot.from_blocks import needed_blocks
+from singerlake.snapshot.from_blocks import reading
 from singerlake.snapshot.index import Index
 from singerlake.sql.state import content, index_rows
 from singerlake.sql.state.frames import renamed
@@ -108,5 +108,4 @@ def index_if_kept(
 
 
 def _is_small(snapshot: TableState) -> bool:
-    snapshot = snapshot.earliest_equal()
-    return Work.of(needed_blocks(snapshot), len(snapshot.columns)).fits(SMALL)
+    return reading(snapshot.earliest_equal()).fits(SMALL)
