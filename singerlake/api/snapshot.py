@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
 from singerlake import extras
 from singerlake.api.source import Source, index_of
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError, UsageError
-from singerlake.format import content, times
+from singerlake.format import content
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.log.table_state import TableState
@@ -377,29 +376,3 @@ class Snapshot:
         if self.version is not None:  # which is read by the rules that it was frozen under
             wanted = str(self.version.number)
         return read_state(self.table, wanted, spark=spark, misfits=self._misfits, files=files)
-
-
-def named_state(
-    head: TableState,
-    version: int | str | None,
-    transaction: int | None,
-    time: datetime | str | None,
-) -> tuple[FrozenVersion | None, TableState]:
-    """Return the version, if one is named, and the table at what is named.
-
-    Raises:
-        NotFoundError: There is no such version or transaction, or its state was given up.
-        UsageError: Several states are named, or a time is none.
-    """
-    if [version, transaction, time].count(None) < 2:  # noqa: PLR2004
-        raise UsageError("name one state: a version, transaction= or time=")
-    if version is not None:
-        return head.named(str(version))
-    if transaction is not None:
-        return None, head.at(head.summary(transaction).number)
-    if time is None:
-        return None, head
-    if isinstance(time, datetime):
-        zoned = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
-        time = times.iso(zoned.astimezone(timezone.utc))
-    return None, head.at_time(time)

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import lake
-from singerlake.api.snapshot import Misfits, Snapshot, named_state
+from singerlake.api.snapshot import Misfits, Snapshot
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.metadata import TransactionSummary
+from singerlake.log.requested_state import Naming, requested_state, requested_transaction
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -101,7 +102,7 @@ class Table(lake.Table):
             UsageError: Several states are named, or a time is none.
         """
         head = self.snapshot()
-        frozen, snapshot = named_state(head, version, transaction, time)
+        frozen, snapshot = requested_state(head, *_namings(version, transaction, time))
         return Snapshot(
             self, snapshot, frozen, engine=engine or self._engine, on_type_mismatch=on_type_mismatch
         )
@@ -354,16 +355,15 @@ class Table(lake.Table):
             DamagedError: The old state cannot be read any more.
             RuntimeMissingError: Spark is needed, and it or Java is not installed.
         """
-        if version is None and transaction is None and time is None:
-            raise UsageError("name the state to go back to: a version, transaction= or time=")
         head = self.snapshot()
-        _, snapshot = named_state(head, version, transaction, time)
+        named = _namings(version, transaction, time)
+        _, to = requested_transaction(head, *named, required=True)
         from singerlake.log.writer import WriteOptions
         from singerlake.ops.revert import RevertOptions, revert
         from singerlake.ops.rows_back.revert_plan import kept
 
         options = RevertOptions(
-            snapshot.number,
+            to,
             dry_run=dry_run,
             writing=WriteOptions(metadata=kept(metadata or {}, comment)),
             if_transaction=if_transaction,
@@ -598,3 +598,13 @@ class Table(lake.Table):
 
 def _named(version: FrozenVersion) -> str:
     return str(version.number) if version.label is None else f"{version.number} {version.label}"
+
+
+def _namings(
+    version: int | str | None, transaction: int | None, time: datetime | str | None
+) -> tuple[Naming, ...]:
+    return (
+        Naming("a version", "version", version),
+        Naming("transaction=", "transaction", transaction),
+        Naming("time=", "time", time),
+    )

@@ -380,6 +380,15 @@ class TableState:
             UsageError: The text is no time.
             NotFoundError: The table is younger than it, or its state then was given up.
         """
+        return self.at(self.transaction_at(text))
+
+    def transaction_at(self, text: str) -> int:
+        """Return the last transaction committed at or before a time.
+
+        Raises:
+            UsageError: The text is no time.
+            NotFoundError: The table is younger than it.
+        """
         instant = times.parse(text)
         if instant is None:
             raise UsageError(f"{text!r} is not a time: write it as 2026-11-20T12:00:00Z")
@@ -395,7 +404,7 @@ class TableState:
                 *(self.table, later[0].number, later[0].time),
                 *(number, self.summary(number).time),
             )
-        return self.at(number)
+        return number
 
     def version(self, name: str) -> FrozenVersion:
         """Return a table version by its number or its label.
@@ -414,10 +423,19 @@ class TableState:
         Raises:
             NotFoundError: There is no such version or transaction.
         """
+        version, number = self.transaction_named(name)
+        return version, self.at(number) if version is None else self.frozen_as(version)
+
+    def transaction_named(self, name: str) -> tuple[FrozenVersion | None, int]:
+        """Return what :meth:`named` does, with the transaction alone: its rows may be given up.
+
+        Raises:
+            NotFoundError: There is no such version or transaction.
+        """
         if re.fullmatch(r"@[0-9]{1,18}", name):
-            return None, self.at(self.summary(int(name[1:])).number)
+            return None, self.summary(int(name[1:])).number
         version = self.version(name)
-        return version, self.frozen_as(version)
+        return version, version.transaction
 
     def transaction_of_block(self, number: int) -> int:
         """Return the transaction that added a block, by its number as it was then."""

@@ -16,6 +16,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.log import conflicts
 from singerlake.log.acknowledged import is_state_kept
+from singerlake.log.requested_state import Naming, requested_transaction
 from singerlake.log.table_state import TableState
 from singerlake.log.versions import warn_of_rules
 from singerlake.ops.rows_back.revert_plan import RevertPlan, kept, undone_by
@@ -106,7 +107,15 @@ def command(
     head = lake_table.snapshot()
     kept(options.metadata, options.comment)
     conflicts.check_transaction(head, options.if_transaction)
-    to = _target(head, version, to_transaction, to_time)
+    named, to = requested_transaction(
+        head,
+        Naming("--to", "version", version),
+        Naming("--to-transaction", "transaction", to_transaction),
+        Naming("--to-time", "time", to_time),
+        required=True,
+    )
+    if named is not None:
+        warn_of_rules(named, head.table)
     spelled = _spelled(version, to)
     if only_state:
         print_state(shared, lake_table, head, to, spelled)
@@ -222,17 +231,3 @@ def _keyless(table: TableName) -> str:
         "target that ignores this message (pipelinewise-target-postgres does) will hold the rows "
         "twice: empty its table before it reads on"
     )
-
-
-def _target(
-    head: TableState, version: str | None, transaction: int | None, time: str | None
-) -> int:
-    if [version, transaction, time].count(None) != 2:  # noqa: PLR2004
-        raise UsageError("name the state: one of --to, --to-transaction, --to-time")
-    if version is not None:
-        named = head.version(version)
-        warn_of_rules(named, head.table)
-        return named.transaction
-    if time is not None:
-        return head.at_time(time).number
-    return head.summary(transaction or 0).number

@@ -140,7 +140,7 @@ def test_a_state_is_named_in_many_ways(lake: singerlake.Lake) -> None:
         table.at(transaction=9)
     with pytest.raises(NotFoundError, match="no transaction by 2001"):
         table.at(time="2001-01-01")
-    with pytest.raises(UsageError, match="name one state"):
+    with pytest.raises(UsageError, match="name one snapshot: a version and transaction= are given"):
         table.at(1, transaction=1)
     with pytest.raises(UsageError, match="the engine 'duck' is not one of auto, local, spark"):
         table.at(engine="duck")
@@ -354,7 +354,9 @@ def test_what_is_not_installed_is_named_with_the_line_that_installs_it(
         table.freeze(again=True)
     with pytest.raises(RuntimeMissingError, match="reverting a table"):
         table.revert(transaction=1)
-    with pytest.raises(UsageError, match="name the state to go back to"):
+    with pytest.raises(
+        UsageError, match="name the snapshot: one of a version, transaction=, time="
+    ):
         table.revert()
 
 

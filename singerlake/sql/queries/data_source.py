@@ -20,6 +20,7 @@ from singerlake.engine.local import LocalEngine
 from singerlake.engine.work import SMALL
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake, Table
+from singerlake.log.requested_state import Naming, requested_state
 from singerlake.log.table_state import TableState
 from singerlake.nearest import offer
 from singerlake.rows.batches.row_columns import MISFITS
@@ -37,7 +38,6 @@ NAME = "singerlake"
 
 
 _OPTIONS = ("path", "lake", "version", "label", "transaction", "time", "on_type_mismatch")
-_STATES = ("version", "label", "transaction", "time")
 _PUSHES = "pyspark.sql.worker.data_source_pushdown_filters"
 """The module in whose process Spark hands conditions over."""
 
@@ -92,19 +92,14 @@ class SingerlakeSource(DataSource):
         return table, self._state(table, ref.version).earliest_equal()
 
     def _state(self, table: Table, version: str | None) -> TableState:
-        asked = {one: self.options[one] for one in _STATES if self.options.get(one)}
-        if version is not None:
-            asked[f"{table.name}.{version}"] = version
-        if len(asked) > 1:
-            raise UsageError(f"name one snapshot: {' and '.join(sorted(asked))} are given")
-        head = table.snapshot()
-        for option, value in asked.items():
-            if option == "time":
-                return head.at_time(value)
-            if option == "transaction":
-                return head.named(f"@{value}")[1]
-            return head.named(value)[1]
-        return head
+        namings = [
+            Naming(f"{table.name}.{version}", "version", version),
+            Naming("version", "version", self.options.get("version")),
+            Naming("label", "version", self.options.get("label")),
+            Naming("transaction", "transaction", self.options.get("transaction")),
+            Naming("time", "time", self.options.get("time")),
+        ]
+        return requested_state(table.snapshot(), *namings)[1]
 
 
 def _made(table: Table, snapshot: TableState) -> Index:
