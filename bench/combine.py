@@ -19,6 +19,7 @@ from pathlib import Path
 
 from bench import harness
 from bench.harness import BIN, Case, Cost
+from singerlake.engine.spark.engine import SparkEngine
 from singerlake.engine.spark.jvm.session import session
 from singerlake.engine.work import SMALL
 from singerlake.format.log import Block
@@ -28,7 +29,7 @@ from singerlake.ops.vacuum.combine import plan_combine, work_of
 from singerlake.ops.vacuum.plan import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.ops.vacuum.vacuum import vacuum
 from singerlake.sql.state import index_build
-from singerlake.sql.state.content import state_content
+from singerlake.snapshot.content import state_content
 from tests.frozen import vacuum_on_spark
 
 FILES = 500
@@ -202,7 +203,7 @@ def _check_state(before: Path, after: Path) -> None:
     """The same rows, read from few files."""
     vacuum(_table(_copy(before, after)), VacuumOptions(parts=(COMBINE,)))
     one, other = (
-        state_content(session(), table, table.snapshot()) for table in map(_table, (before, after))
+        state_content(SparkEngine(session()), table, table.snapshot()) for table in map(_table, (before, after))
     )
     assert one == other, (one, other)
 
@@ -220,14 +221,14 @@ def _drop_history(folder: Path, rows: int) -> str:
         _sync(lake, folder / "messages.jsonl")
     table = _table(lake)
     before = table.snapshot()
-    content = state_content(session(), table, before)
+    content = state_content(SparkEngine(session()), table, before)
     options = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
     done = []
     state = _worked(lambda: index_build.ensure(session(), table, before))
     shutil.rmtree(lake / "index")
     cost = _worked(lambda: done.append(vacuum_on_spark(session(), table, options)))
     after = table.snapshot()
-    assert state_content(session(), table, after) == content
+    assert state_content(SparkEngine(session()), table, after) == content
     assert sum(block.rows for block in after.blocks) == content.rows == rows, content
     sizes = [sum(block.length for block in one.blocks) / 1e6 for one in (before, after)]
     own, child = (

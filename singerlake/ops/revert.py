@@ -9,8 +9,9 @@ written since cannot be read under the old schema: from then on nobody has to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
@@ -21,17 +22,21 @@ from singerlake.lineage import same_columns, told
 from singerlake.log.commit import current_user
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
-from singerlake.ops.rows_back import difference
+from singerlake.ops.rows_back import checks, difference
 from singerlake.ops.rows_back import engine as rows_back
 from singerlake.ops.rows_back import revert_plan as plans
 from singerlake.ops.rows_back.actions import Actions
 from singerlake.ops.rows_back.lines_again import LinesAgain, Written, check_keys
 from singerlake.ops.rows_back.revert import Outcome, Reverted, whole_lines
 from singerlake.ops.rows_back.revert_plan import RevertPlan
+from singerlake.rows.batches.violations import Violation
 from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot import building
 from singerlake.snapshot.content import count_rows
 from singerlake.snapshot.index import Index
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 WHAT = "reverting a table"
 
@@ -109,19 +114,8 @@ def _engine_for(
     choice: EngineChoice, wanted: RevertPlan, started: Engine[Any] | None = None
 ) -> Engine[Any]:
     work = rows_back.work(wanted.head, wanted.to, wanted.to.last_block)
-    return choice.engine_for(work, WHAT, sql=_asked_in_sql(wanted), started=started)
-
-
-def _asked_in_sql(wanted: RevertPlan) -> str | None:
-    """Say what the old rows have to be checked for by what people say of the table now."""
-    after = wanted.after
-    if wanted.same_state:
-        return None
-    if asked := rows_back.asked_in_sql(wanted):
-        return asked
-    if after.key and after.key_reading != wanted.to.key_reading:
-        return f"whether old rows can have the key that {wanted.head.table} has now"
-    return None
+    sql = None if wanted.same_state else rows_back.asked_in_sql(wanted)
+    return choice.engine_for(work, WHAT, sql=sql, started=started)
 
 
 def _outcome(
@@ -132,20 +126,21 @@ def _outcome(
     Raises:
         ViolationsError: They may not come back.
     """
-    if _asked_in_sql(wanted) is None:
-        return Outcome()
-    from singerlake.ops.rows_back.revert_checks import check_outcome
 
-    return rows_back.checked_by_spark(
-        engine,
-        lambda spark: check_outcome(
-            spark,
-            table,
-            wanted,
-            old,
-            allow_violations=options.allow_violations,
-            allow_misfits=options.allow_misfits,
-        ),
+    def broken(spark: SparkSession) -> Sequence[Violation]:
+        from singerlake.ops.rows_back.constraint_checks import broken_by_revert
+
+        return broken_by_revert(spark, table, wanted, old)
+
+    checks.check_key(engine, table, wanted, old)
+    return checks.outcome(
+        table,
+        f"rows of {table.name} at transaction {wanted.to.number}",
+        "revert",
+        checks.revert_misfits(engine, table, wanted, old),
+        lambda: rows_back.broken(engine, wanted, broken),
+        allow_violations=options.allow_violations,
+        allow_misfits=options.allow_misfits,
     )
 
 

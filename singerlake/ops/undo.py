@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
@@ -19,8 +19,8 @@ from singerlake.lineage import same_columns, told
 from singerlake.log.commit import current_user
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
+from singerlake.ops.rows_back import checks, merge
 from singerlake.ops.rows_back import engine as rows_back
-from singerlake.ops.rows_back import merge
 from singerlake.ops.rows_back import undo_plan as plans
 from singerlake.ops.rows_back.actions import Actions
 from singerlake.ops.rows_back.lines_again import LinesAgain, Written, check_keys
@@ -29,9 +29,13 @@ from singerlake.ops.rows_back.revert import Outcome
 from singerlake.ops.rows_back.revert_plan import commit_revert
 from singerlake.ops.rows_back.undo_plan import OnConflict, UndoPlan
 from singerlake.quantities import count
+from singerlake.rows.batches.violations import Violation
 from singerlake.rows.changes.row_ids import id_text
 from singerlake.rows.state import keys
 from singerlake.rows.state.shape import shape_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 WHAT = "undoing transactions"
 SHOWN = 10
@@ -226,20 +230,20 @@ class _Job:
     def _outcome(self, rows: Any) -> Outcome:
         """Look for what is wrong with rows that come back, by what is said of them now."""
         wanted, options = self._wanted, self._options
-        if rows_back.asked_in_sql(wanted) is None:
-            return Outcome()
-        from singerlake.ops.rows_back.undo_checks import check_outcome
 
-        return rows_back.checked_by_spark(
-            self._engine,
-            lambda spark: check_outcome(
-                spark,
-                self._table,
-                wanted,
-                rows,
-                allow_violations=options.allow_violations,
-                allow_misfits=options.allow_misfits,
-            ),
+        def broken(spark: SparkSession) -> Sequence[Violation]:
+            from singerlake.ops.rows_back.constraint_checks import broken_by_undo
+
+            return broken_by_undo(spark, self._table, wanted, rows)
+
+        return checks.outcome(
+            self._table,
+            f"rows of {self._table.name} that would come back",
+            "undo",
+            checks.undo_misfits(self._engine, self._table, wanted, rows),
+            lambda: rows_back.broken(self._engine, wanted, broken),
+            allow_violations=options.allow_violations,
+            allow_misfits=options.allow_misfits,
         )
 
     def _write(self, found: Undone, actions: Actions | None) -> Undone:

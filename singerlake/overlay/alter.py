@@ -164,14 +164,6 @@ class AlterPlan:
         return bool(self.retyped or self.digits)
 
     @property
-    def declared_digits(self) -> dict[str, Constraint]:
-        """What :attr:`digits` ask, as conditions in SQL."""
-        return {
-            name: Constraint("check", [column], sql=sql_tokens.absolutely_below(column, bound))
-            for name, (column, bound) in self.digits.items()
-        }
-
-    @property
     def digits(self) -> dict[str, tuple[str, int]]:
         """What decimals with new digits ask of all rows, by their types in words.
 

@@ -17,6 +17,7 @@ from singerlake.rows.batches.steps import Batches, Pipeline, Step
 from singerlake.rows.batches.violations import Violation
 from singerlake.rows.blocks import block_tasks
 from singerlake.rows.blocks.misfits import FAIL, ColumnMisfits
+from singerlake.rows.blocks.positions import each_code
 from singerlake.rows.changes import declared_digits
 from singerlake.rows.changes.declared_digits import DigitsStep
 from singerlake.rows.state.fingerprint import FULL, SUMMED, Content, Proof, Summer, Sums
@@ -152,6 +153,12 @@ def of_index(
     reader = StateReader.of(index)
     step = Pipeline((_FilesStep(reader, columns), consumer))
     return engine.map(engine.source([b""] * reader.parts), step, schema)
+
+
+def places(engine: Engine[R], index: Index, step: Step, schema: Schema) -> R:
+    """Give the positions of an index's rows to a step, as ``positions.each_code`` does."""
+    both = Pipeline((each_code, step))
+    return of_index(engine, index, (BLOCK, ORDINAL), both, schema)
 
 
 @dataclass

@@ -24,6 +24,7 @@ from singerlake.rows.batches import packing
 from singerlake.rows.batches.row_columns import aliases
 from singerlake.rows.batches.steps import Batches, Pipeline, Step
 from singerlake.rows.blocks import positions
+from singerlake.rows.blocks.shared_positions import DIFFER, SHARED, Share, differing
 from singerlake.rows.changes.row_ids import id_text
 from singerlake.rows.state import keys, newest_rows
 from singerlake.rows.state.keys import AT
@@ -37,8 +38,6 @@ FIRST = 10
 """Keys that are shown; the others are counted."""
 _LONGEST = 100
 _FOUND = "lacking long, alike long, keys long, first binary"
-_CODES = "part int, codes binary, folded boolean"
-_DIFFER = "differ boolean"
 
 Read: TypeAlias = Callable[[Step, Schema], Any]
 """Gives rows of a state to a step, and returns what an engine makes of them."""
@@ -204,54 +203,13 @@ def folds_alike(engine: Engine[Any], table: Table, after: TableState, places: Re
     columns = shape.key_columns
     folded = Shape(columns, tuple(range(len(columns))), shape.survival, apart=shape.apart)
     plan = from_blocks.planned(engine, table, after, shape=folded, shown=True)
-    sides = [_Share(plan.parts, folded=side) for side in (False, True)]
-    now = places(sides[0], _CODES)
-    then = from_blocks.through(engine, plan, Pipeline((positions.each_code, sides[1])), _CODES)
+    sides = [Share(plan.parts, other=side) for side in (False, True)]
+    now = places(sides[0], SHARED)
+    then = from_blocks.through(engine, plan, Pipeline((positions.each_code, sides[1])), SHARED)
     shared = engine.exchange(engine.union(now, then), plan.parts, "part")
     try:
-        return not engine.collect(engine.map(shared, _differing, _DIFFER))
+        return not engine.collect(engine.map(shared, differing, DIFFER))
     except DamagedError as error:
         # A row that is in the state no more has a value that no key can have.
         logger.info("the rows of %s are written again: %s", table.name, error)
         return False
-
-
-@dataclass
-class _Share:
-    """Splits positions, by the blocks that they name.
-
-    Attributes:
-        parts: How many parts there are.
-        folded: Whether they are those of the fold, or those that there are.
-    """
-
-    parts: int
-    folded: bool
-
-    def __call__(self, batches: Batches) -> Batches:
-        """Take positions, as ``positions.each_code`` gives them."""
-        for batch in batches:
-            codes = batch.column("codes").to_numpy()
-            part = positions.blocks_of(codes) % self.parts
-            numbers = np.unique(part)
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "part": pa.array(numbers, pa.int32()),
-                    "codes": pa.array([codes[part == n].tobytes() for n in numbers], pa.binary()),
-                    "folded": pa.repeat(pa.scalar(self.folded), len(numbers)),
-                }
-            )
-
-
-def _differing(batches: Batches) -> Batches:
-    """Give a row if the two sides of a part have other positions."""
-    sides: dict[bool, list[bytes]] = {False: [], True: []}
-    for batch in batches:
-        cells = (batch.column(name).to_pylist() for name in ("codes", "folded"))
-        for codes, folded in zip(*cells, strict=True):
-            sides[folded].append(codes)
-    now, then = (
-        np.sort(np.frombuffer(b"".join(pieces), dtype=np.int64)) for pieces in sides.values()
-    )
-    if not np.array_equal(now, then):
-        yield pa.RecordBatch.from_pydict({"differ": [True]})

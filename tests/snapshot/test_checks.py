@@ -226,30 +226,6 @@ def test_old_rows_come_back_only_if_they_keep_what_is_asked_now(
         freeze(spark, table, at=6)
 
 
-def test_old_values_come_back_only_if_they_fit_the_types_of_now(
-    spark: SparkSession, table: singerlake.Table
-) -> None:
-    with table.change() as change:
-        change.retype_column("a b", {"type": ["null", "integer"]})
-        change.update([{"id": 1, "a b": 1}, {"id": 3, "a b": 3}])
-        change.insert([{"id": 4, "a b": 4}])
-    for dry_run in (True, False):
-        with pytest.raises(ViolationsError, match="--allow-misfits") as told:
-            table.revert(transaction=1, dry_run=dry_run, spark=spark)
-        column, *values, _ = [*told.value.lines][1:]
-        assert column == "  column 'a b' (int64) has 2 values that do not fit:"
-        ends = ["cannot become int64 (id 1)", "cannot become int64 (id 3)"]
-        assert [value[-len(end) :] for value, end in zip(values, ends, strict=True)] == ends
-    assert [row["a b"] for row in rows(spark, table)] == [1, None, 3, 4]
-    done = table.revert(transaction=1, allow_misfits=True, spark=spark)
-    assert (done.put_back, done.deleted, done.misfits) == (2, 1, ["a b"])
-    *_, entry = table.entries()
-    assert entry.metadata["misfits"] == ["a b"]
-    again = table.revert(transaction=2, spark=spark)
-    assert (again.put_back, again.misfits) == (3, []), "the types were these: nothing is asked"
-    assert [row["a b"] for row in rows(spark, table)] == [1, None, 3, 4]
-
-
 def test_what_is_unique_is_so_under_another_type(
     spark: SparkSession, table: singerlake.Table
 ) -> None:

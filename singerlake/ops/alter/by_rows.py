@@ -15,10 +15,9 @@ from singerlake.ops.rows_back.revert import whole_lines
 from singerlake.ops.rows_back.revert_plan import RevertPlan
 from singerlake.overlay import alter as plans
 from singerlake.overlay.alter import Altered, AlterOptions, AlterPlan, OverlayChange, Rewritten
-from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, alias
-from singerlake.rows.batches.steps import Pipeline, Step
+from singerlake.rows.batches.row_columns import alias
+from singerlake.rows.batches.steps import Step
 from singerlake.rows.batches.violations import Violation
-from singerlake.rows.blocks.positions import each_code
 from singerlake.rows.state.shape import shape_of
 from singerlake.snapshot import building, content, from_blocks
 from singerlake.snapshot.index import Index
@@ -77,7 +76,7 @@ class _Job:
             return self._commit(None)
         now = building.ensure(self._engine, self._table, wanted.head, shown=True)
         self._check_key(now)
-        places = partial(_places, self._engine, now)
+        places = partial(content.places, self._engine, now)
         if folds_alike(self._engine, self._table, wanted.after, places):
             return self._commit(None)
         return self._rewrite(now)
@@ -176,12 +175,6 @@ class _Job:
         )
         rows = None if rewritten is None else sum(block.rows for block in rewritten.blocks)
         return Altered(wanted.words, done.number, rows)
-
-
-def _places(engine: Engine[Any], now: Index, step: Step, schema: Schema) -> Any:
-    """Give the positions of rows to a step."""
-    both = Pipeline((each_code, step))
-    return content.of_index(engine, now, (BLOCK, ORDINAL), both, schema)
 
 
 def _asked_by_spark(engine: Engine[Any], table: Table, wanted: AlterPlan) -> list[Violation]:

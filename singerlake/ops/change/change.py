@@ -71,8 +71,7 @@ def change(
     engines = _Engines(choice, steps)
     # Java starts before a lease is asked for, and not for what is refused.
     engines(plans.plan(table.snapshot(), options))
-    now = partial(present_rows, with_rows=bool(steps))
-    return change_rows(table, partial(_parts, steps), options, engines, now)
+    return change_rows(table, partial(_parts, steps), options, engines, present_rows)
 
 
 def begin(table: Table, options: ChangeOptions, choice: EngineChoice) -> None:
@@ -103,7 +102,7 @@ class _Engines:
 
     def __call__(self, wanted: ChangePlan) -> Engine[Any]:
         of_spark = (one.rows.of_spark for one in self.steps)
-        sql = next(filter(None, of_spark), None) or asked_in_sql(wanted, with_rows=bool(self.steps))
+        sql = next(filter(None, of_spark), None) or asked_in_sql(wanted)
         work = Work.of(needed_blocks(wanted.head), len(wanted.state.columns))
         for one in self.steps:
             work += one.rows.work
@@ -111,15 +110,10 @@ class _Engines:
         return self.started
 
 
-def asked_in_sql(wanted: ChangePlan, *, with_rows: bool) -> str | None:
-    """Say what only Spark can check of a change, in words; None if there is nothing.
-
-    Args:
-        wanted: The plan.
-        with_rows: Whether rows are given.
-    """
+def asked_in_sql(wanted: ChangePlan) -> str | None:
+    """Say what only Spark can check of a change, in words; None if there is nothing."""
     state, table, altered = wanted.state, wanted.head.table, wanted.altered
-    if altered is not None and (altered.asks_sql or (with_rows and altered.asks_values)):
+    if altered is not None and altered.asks_sql:
         return f"what is said of the columns of {table}"
     types = dict(state.columns)
     constraints = state.overlay.constraints.values()
@@ -131,10 +125,10 @@ def asked_in_sql(wanted: ChangePlan, *, with_rows: bool) -> str | None:
 
 
 def present_rows(
-    engine: Engine[Any], table: Table, wanted: ChangePlan, shape: Shape, *, with_rows: bool
+    engine: Engine[Any], table: Table, wanted: ChangePlan, shape: Shape
 ) -> PresentRows:
     """Return what reads the rows that there are, and has SQL check what only that can."""
-    if asked_in_sql(wanted, with_rows=with_rows) is None:
+    if asked_in_sql(wanted) is None:
         return PresentRows(engine, table, wanted, shape)
     from singerlake.ops.change.sql.checked_rows import CheckedRows
 

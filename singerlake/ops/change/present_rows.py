@@ -26,20 +26,23 @@ from singerlake.log.table_state import TableState
 from singerlake.ops.change.asked_rows import Asked
 from singerlake.ops.change.delta import Delta
 from singerlake.ops.change.plan import ChangePlan
-from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, aliases
+from singerlake.rows.batches.packing import Unpacked
+from singerlake.rows.batches.row_columns import aliases
 from singerlake.rows.batches.steps import Pipeline, Step
 from singerlake.rows.batches.violations import Violation
 from singerlake.rows.blocks.misfits import ColumnMisfits
 from singerlake.rows.blocks.positions import each_code
+from singerlake.rows.blocks.shared_positions import SHARED as SHARED_POSITIONS
+from singerlake.rows.blocks.shared_positions import Share, without_others
 from singerlake.rows.changes.asked_rows import SHARED
-from singerlake.rows.changes.present_rows import IndexScan, PresentStep
+from singerlake.rows.changes.present_rows import IndexScan, PresentStep, ReplacedValues
 from singerlake.rows.state.misfit_steps import COUNTED, MisfitCounter, merged
 from singerlake.rows.state.shape import Shape
 from singerlake.snapshot import building, content
 from singerlake.snapshot import index as indexes
 from singerlake.snapshot.from_blocks import at_places, planned, through
 from singerlake.snapshot.index import Index
-from singerlake.snapshot.key_violations import folds_alike, key_violations
+from singerlake.snapshot.key_violations import Read, folds_alike, key_violations
 
 
 class PresentRows:
@@ -117,21 +120,22 @@ class PresentRows:
         if self.wanted.overlay is not None and not self.new_key:
             return through(engine, planned(engine, table, state), both, schema)
         now = building.ensure(engine, table, self.wanted.head if self.new_key else state)
-        return content.of_index(engine, now, (BLOCK, ORDINAL), both, schema)
+        return content.places(engine, now, step, schema)
 
-    def read(self, columns: Columns, step: Step, schema: Schema) -> Any:
-        """Give the rows that there are to a step, as they will be read under a new key.
+    def read(self, columns: Columns, step: Step, schema: Schema, places: Read | None = None) -> Any:
+        """Give rows to a step, by their positions, as they will be read.
 
         Args:
             columns: Those wanted.
             step: Takes rows with provenance.
             schema: Of what it gives.
+            places: Gives the positions to a step; those of all rows by default.
         """
         engine, table, state = self.engine, self.table, self.wanted.state
+        # Without a key each row is read, whatever it has.
         shape = Shape(columns, (), self.shape.survival)
-        return at_places(
-            engine, planned(engine, table, state, shape=shape), self.places, step, schema
-        )
+        plan = planned(engine, table, state, shape=shape)
+        return at_places(engine, plan, places or self.places, step, schema)
 
     def check_key(self, *, replaced: bool) -> None:
         """Refuse a new key that the rows cannot have; without one there is nothing to check.
@@ -165,38 +169,59 @@ class PresentRows:
     def check_outcome(self, found: Delta) -> None:
         """Refuse rows whose values do not fit the types that their columns get.
 
-        Without SQL, rows are not given in the same change.
+        New values need no look: they are held against the schema when they are written.
 
         Args:
             found: What changes.
 
         Raises:
-            SingerlakeError: They do not.
+            ViolationsError: They do not.
         """
         altered = self.wanted.altered
         if altered is None or not altered.asks_values:
             return
-        if found.changes:
-            raise TypeError("a change of rows and types is checked in SQL")
-        bad = [one for one in self._misfits() if one.column in altered.retyped]
-        if bad:
-            raise misfits_error(self.wanted.head.table, bad)
-        broken = content.too_many_digits(self.engine, self._as_after, self.shape, altered.digits)
+        retyped = [name for name in self.shape.names if name in altered.retyped]
+        if misfits := [one for name in retyped for one in self._misfits(found, name)]:
+            raise misfits_error(self.wanted.head.table, misfits)
+        broken: list[Violation] = []
+        for name, (column, bound) in altered.digits.items():
+            read = partial(self._as_after, found, column)
+            asked = {name: (column, bound)}
+            broken += content.too_many_digits(self.engine, read, self.shape, asked)
         if broken:
             raise broken_error(self.wanted.head.table, broken)
 
-    def _misfits(self) -> list[ColumnMisfits]:
-        if not (altered := self.wanted.altered) or not altered.retyped:
-            return []
-        counts = self._as_after(MisfitCounter.of(self.shape), COUNTED)
-        return merged(self.engine.collect(counts), self.shape)
+    def _misfits(self, found: Delta, column: str) -> list[ColumnMisfits]:
+        counts = self._as_after(found, column, MisfitCounter.of(self.shape), COUNTED)
+        misfits = merged(self.engine.collect(counts), self.shape)
+        return [one for one in misfits if one.column == column]
 
-    def _as_after(self, step: Step, schema: Schema) -> Any:
-        """Give the rows that there are to a step, as they will be read."""
+    def _as_after(self, found: Delta, column: str, step: Step, schema: Schema) -> Any:
+        """Give the rows that keep their value of a column to a step, as they will be read."""
+        if found.changes:
+            places = partial(self._unchanged, found, self.shape.names.index(column))
+            return self.read(self.shape.columns, step, schema, places)
         if self.new_key:
             return self.read(self.shape.columns, step, schema)
         plan = planned(self.engine, self.table, self.wanted.state)
         return through(self.engine, plan, step, schema)
+
+    def _unchanged(self, found: Delta, column: int, step: Step, schema: Schema) -> Any:
+        """Give the positions of rows that keep their value of a column to a step."""
+        engine = self.engine
+        parts = engine.parts
+        now = self.places(Share(parts, other=False), SHARED_POSITIONS)
+        others = Share(parts, other=True)
+        changed = [
+            engine.map(
+                rows,
+                Pipeline((Unpacked(column=name), ReplacedValues(at), others)),
+                SHARED_POSITIONS,
+            )
+            for rows, name, at in ((found.there, "there", column), (found.new, "new", None))
+        ]
+        shared = engine.exchange(engine.union(now, *changed), parts, "part")
+        return engine.map(shared, Pipeline((without_others, step)), schema)
 
     def check_version(self, after: TableState) -> None:
         """Refuse to freeze rows that break a constraint, of which there is none here.

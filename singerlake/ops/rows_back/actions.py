@@ -64,7 +64,8 @@ class Found(NamedTuple):
         return Found(self.codes[mask], self.deleted[mask], self.lacking[mask])
 
 
-def _unpacked(batch: pa.RecordBatch) -> Iterator[Found]:
+def found_in(batch: pa.RecordBatch) -> Iterator[Found]:
+    """Unpack the rows of :data:`FOUND`."""
     columns = (batch.column(name).to_pylist() for name in Found._fields)
     for codes, deleted, lacking in zip(*columns, strict=True):
         if codes is not None:
@@ -115,7 +116,7 @@ class Actions:
 def each_row(batches: Batches) -> Batches:
     """Give a row for each that goes back."""
     for batch in batches:
-        for some in _unpacked(batch):
+        for some in found_in(batch):
             columns = {
                 "block": positions.blocks_of(some.codes),
                 "row": positions.ordinals_of(some.codes),
@@ -138,7 +139,7 @@ def count_rows(batches: Batches) -> Batches:
     total = deleted = 0
     first: tuple[int, int] | None = None
     for batch in batches:
-        for some in _unpacked(batch):
+        for some in found_in(batch):
             total += len(some.codes)
             deleted += int(np.count_nonzero(some.deleted))
             keyless = some.where(some.deleted & (some.lacking >= 0))
@@ -170,7 +171,7 @@ class _Route:
     def __call__(self, batches: Batches) -> Batches:
         """Split what was found by task."""
         for batch in batches:
-            for some in _unpacked(batch):
+            for some in found_in(batch):
                 blocks = positions.blocks_of(some.codes)
                 task = np.searchsorted(self.first, blocks, "right") - 1
                 for number in np.unique(task):
@@ -194,7 +195,7 @@ class _Write:
         pieces: list[Found] = []
         blocks: list[Block] = []
         for batch in batches:
-            pieces += _unpacked(batch)
+            pieces += found_in(batch)
             for sent in block_tasks.sent(batch):
                 if sent is not None:
                     blocks = block_tasks.decode(sent)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from singerlake.engine.base import Engine
 from singerlake.engine.work import Work
 from singerlake.log.table_state import TableState
-from singerlake.ops.rows_back.revert import Outcome
+from singerlake.rows.batches.violations import Violation
 from singerlake.snapshot.from_blocks import needed_blocks
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ class RowsBackPlan(Protocol):
     @property
     def after(self) -> TableState:
         """The rows as they will be read."""
-
-    @property
-    def retyped(self) -> set[str]:
-        """Columns whose values of then may not fit the type of now."""
 
 
 def work(head: TableState, old: TableState | None, last: int) -> Work:
@@ -45,24 +41,27 @@ def work(head: TableState, old: TableState | None, last: int) -> Work:
 def asked_in_sql(wanted: RowsBackPlan) -> str | None:
     """Say what rows that come back have to be checked for in SQL, if anything."""
     after = wanted.after
-    if after.overlay.constraints:
-        return f"the constraints of {after.table}"
-    if wanted.retyped:
-        return f"whether old rows fit the types that {after.table} has now"
-    return None
+    return f"the constraints of {after.table}" if after.overlay.constraints else None
 
 
-def checked_by_spark(engine: Engine[Any], check: Callable[[SparkSession], Outcome]) -> Outcome:
-    """Have a check of rows that come back run.
+def broken(
+    engine: Engine[Any],
+    wanted: RowsBackPlan,
+    find: Callable[[SparkSession], Sequence[Violation]],
+) -> Sequence[Violation]:
+    """Have Spark find the constraints that rows which come back do not keep.
 
     Args:
-        engine: Spark.
-        check: What runs on its session.
+        engine: Spark, if there are constraints.
+        wanted: The plan.
+        find: What runs on its session.
     """
+    if asked_in_sql(wanted) is None:
+        return []
     from singerlake.engine.spark.engine import SparkEngine
     from singerlake.engine.spark.jvm.failures import plain_errors
 
     if not isinstance(engine, SparkEngine):
-        raise TypeError("old rows are checked by Spark")
+        raise TypeError("constraints are checked by Spark")
     with plain_errors():
-        return check(engine.spark)
+        return find(engine.spark)

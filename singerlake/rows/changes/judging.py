@@ -194,15 +194,15 @@ class Judge:
     def _positions(
         self, numbers: Numbers, summary: MergeSummary, *, there: bool
     ) -> dict[str, pa.Array]:
-        if not there:
-            nothing = {POSITION_BLOCK: pa.int64(), POSITION_ROW: pa.int32()}
-            return {name: pa.nulls(len(numbers), type_) for name, type_ in nothing.items()}
         at = self._at[numbers]
-        blocks = ints(self._present.column(BLOCK))[at]
-        for block, count in zip(*np.unique(blocks, return_counts=True), strict=True):
-            summary.blocks[int(block)] = summary.blocks.get(int(block), 0) + int(count)
-        rows = one_array(self._present.column(ORDINAL)).take(pa.array(at))
-        return {POSITION_BLOCK: pa.array(blocks), POSITION_ROW: rows}
+        if there:
+            blocks = ints(self._present.column(BLOCK))[at]
+            for block, count in zip(*np.unique(blocks, return_counts=True), strict=True):
+                summary.blocks[int(block)] = summary.blocks.get(int(block), 0) + int(count)
+        return {
+            POSITION_BLOCK: self._taken(self._present, BLOCK, at),
+            POSITION_ROW: self._taken(self._present, ORDINAL, at),
+        }
 
     def _indexes(self, numbers: Numbers, kept: Mask) -> pa.Array:
         """The columns whose cells are others afterwards, as lists."""

@@ -35,7 +35,7 @@ ABSENT, WRONG, STALE = "absent", "wrong", "stale"
 """What becomes of a row; the last three: it is to be deleted and was not there, it cannot be, and
 it was read in another version."""
 POSITION_BLOCK, POSITION_ROW = "block", "row"
-"""Where the row is now; null for one that is written as a new record."""
+"""Where the row is now; null for one that is not there. A new record may replace a row."""
 CHANGED = "changed"
 """Indexes of the columns whose cells are others afterwards; of a new record, those that are set;
 null of one that goes."""

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from singerlake.format.types import Columns
 from singerlake.rows.batches.packing import one_array
 from singerlake.rows.batches.row_columns import BLOCK, DELETED, MISFITS, ORDINAL, TYPES, alias
 from singerlake.rows.batches.steps import BATCH_ROWS, Batches
-from singerlake.rows.blocks import block_tasks
+from singerlake.rows.blocks import block_tasks, positions
 from singerlake.rows.changes.asked_rows import as_type, compared_keys, shared
-from singerlake.rows.changes.merge_terms import LAYER
+from singerlake.rows.changes.merge_terms import CHANGED, LAYER, POSITION_BLOCK, POSITION_ROW
 from singerlake.rows.columns.arrow_types import arrow_type
 from singerlake.rows.state import keys
 from singerlake.rows.state.key_filter import KeyFilter
@@ -166,3 +167,32 @@ class IndexScan:
         found = file.read_row_group(group, columns=columns, use_threads=False)
         # By name: for "a", "a.b" is read as well.
         return pa.table([found.column(own[name]) for name in wanted], list(wanted))
+
+
+@dataclass
+class ReplacedValues:
+    """Gives the positions of rows that lose their value of a column: they go, or get another.
+
+    Attributes:
+        column: The column's index. None for new records: they replace the whole row, if any.
+    """
+
+    column: int | None
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Take rows that change, as ``merge_terms.changed_schema`` has them."""
+        for batch in batches:
+            rows = batch.filter(self._mask(batch))
+            blocks, ordinals = (rows.column(n) for n in (POSITION_BLOCK, POSITION_ROW))
+            codes = positions.codes(blocks.to_numpy(), ordinals.to_numpy())
+            yield pa.RecordBatch.from_arrays([pa.array(codes)], ["codes"])
+
+    def _mask(self, batch: pa.RecordBatch) -> pa.Array:
+        if self.column is None:
+            return batch.column(POSITION_BLOCK).is_valid()
+        changed = batch.column(CHANGED)  # null of a row that goes
+        lists = pc.list_parent_indices(changed)
+        rows = lists.filter(pc.equal(pc.list_flatten(changed), self.column))
+        mask = changed.is_null().to_numpy(zero_copy_only=False)
+        mask[rows.to_numpy()] = True
+        return pa.array(mask)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from singerlake.engine.choice import LOCAL, EngineChoice
-from singerlake.errors import SingerlakeError, ViolationsError
+from singerlake.errors import RejectedRowsError, SingerlakeError, ViolationsError
 from singerlake.lake import Lake, Table
 from singerlake.ops.alter.alter import alter
 from singerlake.ops.change.plan import ChangeOptions
@@ -20,6 +21,7 @@ from singerlake.ops.change.table_change import TableChange
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.overlay import overlay_changes as says
 from singerlake.overlay.alter import AlterOptions, OverlayChange
+from singerlake.rows.blocks import block_tasks
 from tests.build import commit_rows
 from tests.needs import MORE
 from tests.ops.rows_back.histories import NAME
@@ -186,3 +188,64 @@ def test_rows_and_a_key_are_one_change(lake: Lake, table: Table, engine: EngineC
     assert done is not None
     assert (done.inserted, done.whole) == (2, True)
     assert freeze(table, FreezeOptions(again=True), engine).version.rows == 2
+
+
+def test_rows_and_types_are_one_change(
+    lake: Lake, table: Table, engine: EngineChoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_tasks, "TASK_BYTES", 40)
+    monkeypatch.setattr(block_tasks, "_WORTHWHILE", 1)
+    more = ['{"id": 4, "code": "y"}', '{"id": 5, "code": "z"}', '{"id": 6, "code": "6"}']
+    commit_rows(lake, NAME, COLUMNS, ["id"], more, block_rows=1)
+    with (
+        pytest.raises(ViolationsError, match="fit their new type; nothing was changed") as told,
+        TableChange(table, ChangeOptions(), engine) as change,
+    ):
+        change.retype_column("code", {"type": NULLABLE})
+        change.update([{"id": 2, "price": 2}, {"id": 4, "code": 4}, {"id": 6, "code": 66}])
+    assert told.value.lines[1] == "  column 'code' (int64) has 2 values that do not fit:"
+    assert [line[-6:] for line in told.value.lines[2:-1]] == ["(id 2)", "(id 5)"]
+    with (
+        pytest.raises(ViolationsError, match="would not keep what is asked") as told,
+        TableChange(table, ChangeOptions(), engine) as change,
+    ):
+        change.retype_column("price", digits(6))
+        change.update([{"id": 2, "code": "x2"}, {"id": 3, "price": 9}])
+    assert list(told.value.lines)[1:-1] == [
+        "  1 row breaks price decimal(6,2) (abs(`price`) < 10000):",
+        "    id 2, price -12345.67",
+    ]
+    with (
+        pytest.raises(RejectedRowsError, match="column 'price'"),
+        TableChange(table, ChangeOptions(), engine) as change,
+    ):
+        change.retype_column("price", digits(6))
+        change.update([{"id": 2, "price": 20_000}])
+    assert table.snapshot().number == 2
+    with TableChange(table, ChangeOptions(new_version=True), engine) as change:
+        change.retype_column("code", {"type": NULLABLE})
+        change.retype_column("price", digits(6))
+        change.update([{"id": 2, "code": 2, "price": 1}])
+        change.delete([4, 5])
+        change.insert([{"id": 5, "code": 55}])
+    done = change.result
+    assert done is not None
+    assert (done.inserted, done.updated, done.deleted) == (0, 2, 1)
+    version = freeze(table, FreezeOptions(again=True), engine).version
+    assert done.version is not None
+    assert (version.rows, version.fingerprint) == (5, done.version.fingerprint)
+
+
+def test_rows_a_key_and_a_type_are_one_change(table: Table, engine: EngineChoice) -> None:
+    for codes in ([], [{"id": 2, "code": 2}]):
+        with ExitStack() as stack:
+            if not codes:
+                stack.enter_context(pytest.raises(ViolationsError, match="fit their new type"))
+            change = stack.enter_context(TableChange(table, ChangeOptions(), engine))
+            change.set_key("price")
+            change.retype_column("code", {"type": NULLABLE})
+            change.upsert([{"id": 9, "price": "3.5", "code": 9}])
+            change.update([{"price": "-12345.67", "code": one["code"]} for one in codes])
+    assert change.result is not None
+    assert (change.result.inserted, change.result.updated) == (1, 1)
+    assert freeze(table, FreezeOptions(again=True), engine).version.rows == 4

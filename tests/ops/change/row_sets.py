@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -52,7 +51,7 @@ def change_parts(
         lambda _, now: parts(now),
         options or ChangeOptions(),
         lambda _: engine,
-        partial(present_rows, with_rows=True),
+        present_rows,
     )
 
 

@@ -140,18 +140,6 @@ def test_constraints_are_for_spark(lake: Lake, no_java: EngineChoice) -> None:
         revert_small(table, 1)
 
 
-def test_old_values_are_held_against_types_of_now_by_spark(
-    lake: Lake, no_java: EngineChoice
-) -> None:
-    table = histories.random_messages(lake, 1, ["id"])
-    whole = {"type": ["null", "integer"]}
-    alter(
-        table.store, table.snapshot(), lambda head: overlay_changes.with_type(head, "part", whole)
-    )
-    with pytest.raises(UsageError, match="Java starts"):
-        revert(table, RevertOptions(1), no_java)
-
-
 @pytest.fixture
 def java_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> NoReturn:

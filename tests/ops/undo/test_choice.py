@@ -64,17 +64,6 @@ def test_constraints_are_checked_by_spark(table: Table, no_java: EngineChoice) -
         undo(table, LAST, EngineChoice(LOCAL))
 
 
-def test_types_of_now_are_checked_by_spark(table: Table, no_java: EngineChoice) -> None:
-    whole = {"type": ["null", "integer"]}
-    alter(
-        table.store, table.snapshot(), partial(overlay_changes.with_type, name="part", schema=whole)
-    )
-    with pytest.raises(UsageError, match="Java starts"):
-        undo(table, LAST, no_java)
-    with pytest.raises(UsageError, match="whether old rows fit the types that tap.s has now can"):
-        undo(table, LAST, EngineChoice(LOCAL))
-
-
 def test_what_is_refused_starts_no_java(table: Table, no_java: EngineChoice) -> None:
     nothing = replace(no_java, limit=Work())
     with pytest.raises(ConflictError):

@@ -52,6 +52,7 @@ class CheckedRows(PresentRows):
     @plain_errors()
     def check_outcome(self, found: Delta) -> None:
         """Refuse rows that break constraints; see :meth:`PresentRows.check_outcome`."""
+        super().check_outcome(found)
         check_outcome(self.spark, found, lambda: self.frame, self.wanted, self.shape)
 
     @plain_errors()

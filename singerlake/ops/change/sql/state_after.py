@@ -23,7 +23,7 @@ from singerlake.format.values import converter
 from singerlake.log.table_state import TableState
 from singerlake.ops.change.delta import Delta
 from singerlake.ops.change.plan import ChangePlan
-from singerlake.ops.change.present_rows import broken_error, misfits_error
+from singerlake.ops.change.present_rows import broken_error
 from singerlake.overlay.constraint_checks import beyond_schemas
 from singerlake.rows.batches.packing import Unpacked
 from singerlake.rows.batches.problems import MOST, Problems, RowProblem, merged
@@ -32,8 +32,6 @@ from singerlake.rows.batches.violations import Violation
 from singerlake.rows.changes.merge_terms import (
     CHANGED,
     DELETED,
-    INSERTED,
-    POSITION_BLOCK,
     STATUS,
     UPDATED,
     changed_schema,
@@ -42,8 +40,10 @@ from singerlake.rows.given.rows import LINE, SOURCE
 from singerlake.rows.state.shape import Shape
 from singerlake.safe_text import visible
 from singerlake.sql import conditions, violations
-from singerlake.sql.state import content
 from singerlake.sql.state.frames import row_id, spark_type
+
+_ANEW = "anew"
+"""Whether a row that changes is written as a new record."""
 
 
 def check_outcome(
@@ -72,22 +72,18 @@ def check_outcome(
     """
     state, altered = wanted.state, wanted.altered
     constraints = state.overlay.constraints
-    digits = {} if altered is None else altered.declared_digits
     anew = {} if altered is None else {**altered.new_constraints, **altered.rechecked}
-    retyped = set() if altered is None else altered.retyped
     if altered is not None:
         check_defaults(spark, state, shape, altered.checked_defaults)
-    if not (found.changes or anew or retyped or digits):
+    if not (found.changes or anew):
         return
     every = {n: one for n, one in constraints.items() if one.kind == "unique" or n in anew}
     types = dict(shape.columns)
     each = {n: one for n, one in constraints.items() if beyond_schemas(one, types)}
     each = {n: one for n, one in each.items() if n not in anew}
-    every |= digits
-    if not (every or each or retyped):
+    if not (every or each):
         return
     after = rows_after(found, present(), state, shape)
-    _check_values(after, state, shape, retyped)
     changed = after.where(F.col(SOURCE).isNotNull())
     broken = violations.check_constraints(after, shape, every)
     broken += violations.check_constraints(changed, shape, each)
@@ -96,7 +92,7 @@ def check_outcome(
     if broken:
         error = broken_error(state.table, broken)
         error.problems = merged(
-            _named(one, {**constraints, **digits}[one.name], after, found, shape) for one in broken
+            _named(one, constraints[one.name], after, found, shape) for one in broken
         )
         raise error
 
@@ -132,13 +128,6 @@ def check_defaults(
                 f"changed: a row that says nothing of {columns} could not be taken; give another "
                 "default, or drop the constraint"
             )
-
-
-def _check_values(after: DataFrame, state: TableState, shape: Shape, retyped: set[str]) -> None:
-    """Refuse a type that values of the column do not fit which fit before."""
-    found = content.frame_misfits(after, shape) if retyped else []
-    if bad := [one for one in found if one.column in retyped]:
-        raise misfits_error(state.table, bad)
 
 
 def _named(
@@ -182,14 +171,14 @@ def rows_after(found: Delta, present: DataFrame, state: TableState, shape: Shape
         *(F.col(alias(i)).alias(f"asked_cell_{i}") for i in found.wanted.columns),
         F.col(STATUS),
         F.col(CHANGED),
-        F.col(POSITION_BLOCK).isNull().alias("anew"),
+        F.col(_ANEW),
         SOURCE,
         LINE,
     )
     pairs = zip(join, shape.key_aliases or [BLOCK, ORDINAL], strict=True)
     same = reduce(and_, (F.col(f"asked_{mine}") == F.col(theirs) for mine, theirs in pairs))
     both = present.join(changed, same, "left_outer")
-    gone = (F.col(STATUS) == DELETED) | F.col("anew")
+    gone = (F.col(STATUS) == DELETED) | F.col(_ANEW)
     stay = both.where(~F.coalesce(gone, F.lit(False))).select(
         *(_cell(index, named).alias(alias(index)) for index in range(len(shape.columns))),
         BLOCK,
@@ -198,7 +187,7 @@ def rows_after(found: Delta, present: DataFrame, state: TableState, shape: Shape
         SOURCE,
         LINE,
     )
-    new = whole.where(F.col(STATUS).isin(INSERTED, UPDATED) & F.col(POSITION_BLOCK).isNull())
+    new = whole.where(F.col(_ANEW))
     defaults = _defaults(state, shape)
     return stay.unionByName(
         new.select(
@@ -216,13 +205,12 @@ def rows_after(found: Delta, present: DataFrame, state: TableState, shape: Shape
 
 
 def _frame(found: Delta) -> DataFrame:
-    """The rows that change, as a frame of ``merge_terms.changed_schema``."""
+    """The rows that change: ``merge_terms.changed_schema``, and whether they are new records."""
     schema = from_arrow_schema(changed_schema(found.wanted.spec))
-    packed = [(found.there, "there"), (found.new, "new")]
     engine = found.wanted.engine
-    rows = [engine.map(some, Unpacked(column=name), schema) for some, name in packed]
-    frame: DataFrame = engine.union(*rows).frame
-    return frame
+    there: DataFrame = engine.map(found.there, Unpacked(column="there"), schema).frame
+    new: DataFrame = engine.map(found.new, Unpacked(column="new"), schema).frame
+    return there.withColumn(_ANEW, F.lit(False)).unionAll(new.withColumn(_ANEW, F.lit(True)))
 
 
 def _unchanged(index: Column, _: Column) -> Column:

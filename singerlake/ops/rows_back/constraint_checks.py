@@ -1,4 +1,4 @@
-"""Whether rows that an undo brings back may be those of the table, by what is said of it now."""
+"""The constraints that rows which come back would break, as Spark checks them."""
 
 from __future__ import annotations
 
@@ -11,62 +11,50 @@ from singerlake.engine.spark.engine import SparkEngine, SparkRows
 from singerlake.lake import Table
 from singerlake.log.table_state import TableState
 from singerlake.ops.rows_back.actions import EACH_ROW, each_row
-from singerlake.ops.rows_back.revert import Outcome
-from singerlake.ops.rows_back.revert_checks import outcome
+from singerlake.ops.rows_back.revert_plan import RevertPlan
 from singerlake.ops.rows_back.undo_plan import UndoPlan
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL
 from singerlake.rows.batches.violations import Violation
 from singerlake.rows.state.shape import Shape, shape_of
-from singerlake.sql.state import content, frames, index_build, index_rows
+from singerlake.snapshot.index import Index
+from singerlake.sql.state import frames, index_build, index_rows
 from singerlake.sql.violations import check_constraints
 
 
-def check_outcome(
-    spark: SparkSession,
-    table: Table,
-    wanted: UndoPlan,
-    rows: SparkRows,
-    *,
-    allow_violations: bool,
-    allow_misfits: bool,
-) -> Outcome:
-    """Refuse rows that do not keep what is asked of rows, by what is said now.
+def broken_by_revert(
+    spark: SparkSession, table: Table, wanted: RevertPlan, old: Index
+) -> list[Violation]:
+    """Find the constraints of today that the rows of the old state do not keep."""
+    after = wanted.after
+    shape = shape_of(after)
+    rows = index_rows.rows(spark, old)
+    if not after.reads_like(wanted.to):
+        # The index has the rows as of then. Without a key each row is read, whatever it has.
+        read = Shape(shape.columns, (), old.shape.survival)
+        every = frames.read_blocks(spark, table, after, wanted.to.blocks, read)
+        rows = every.join(rows.select(BLOCK, ORDINAL), [BLOCK, ORDINAL], "left_semi")
+    return check_constraints(rows, shape, after.overlay.constraints)
+
+
+def broken_by_undo(
+    spark: SparkSession, table: Table, wanted: UndoPlan, rows: SparkRows
+) -> list[Violation]:
+    """Find the constraints that rows which come back do not keep.
 
     Args:
         spark: The session.
         table: The table.
         wanted: The plan.
         rows: Positions of the rows that are written, as in ``actions.FOUND``.
-        allow_violations: Name constraints that are broken, and refuse nothing for them.
-        allow_misfits: The same of values that do not fit.
-
-    Raises:
-        ViolationsError: There are such rows, and they are not allowed.
     """
-    after, retyped = wanted.after, wanted.retyped
+    after = wanted.after
     asked = after.overlay.constraints
     shape = replace(shape_of(after), keys=())
     actions = SparkEngine(spark).map(rows, each_row, EACH_ROW).frame
     back = _read(spark, table, after, shape, actions.where("not deleted"))
-
-    misfits = content.frame_misfits(back, shape) if retyped else []
-
-    def find_broken() -> list[Violation]:
-        if not asked:
-            return []
-        unique = any(one.kind == "unique" for one in asked.values())
-        every = _whole(spark, table, after, wanted, actions, back) if unique else back
-        return check_constraints(every, replace(shape, keys=after.key), asked)
-
-    return outcome(
-        table,
-        f"rows of {table.name} that would come back",
-        "undo",
-        [one for one in misfits if one.column in retyped],
-        find_broken,
-        allow_violations=allow_violations,
-        allow_misfits=allow_misfits,
-    )
+    unique = any(one.kind == "unique" for one in asked.values())
+    every = _whole(spark, table, after, wanted, actions, back) if unique else back
+    return check_constraints(every, replace(shape, keys=after.key), asked)
 
 
 def _read(

@@ -1,52 +1,31 @@
-"""Whether the rows of an old state may be those of the table again, by what is said of it now."""
+"""Whether rows that come back may be those of the table again, by what is said of it now."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
 
-from singerlake.engine.spark.engine import SparkEngine, SparkRows
+from singerlake.engine.base import Engine, Schema
 from singerlake.errors import SingerlakeError, ViolationsError
 from singerlake.format.types import Columns
 from singerlake.lake import Table
+from singerlake.ops.rows_back.actions import found_in
 from singerlake.ops.rows_back.revert import Outcome
 from singerlake.ops.rows_back.revert_plan import RevertPlan
-from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, aliases
+from singerlake.ops.rows_back.undo_plan import UndoPlan
+from singerlake.rows.batches.row_columns import aliases
+from singerlake.rows.batches.steps import Batches, Pipeline, Step
 from singerlake.rows.batches.violations import Violation
 from singerlake.rows.blocks.misfits import ColumnMisfits
+from singerlake.rows.state.misfit_steps import COUNTED, MisfitCounter, merged
 from singerlake.rows.state.shape import Shape, shape_of
+from singerlake.snapshot import content, from_blocks
 from singerlake.snapshot.index import Index
 from singerlake.snapshot.key_violations import key_violations
-from singerlake.sql.state import content, frames, index_rows
-from singerlake.sql.violations import check_constraints
-
-
-def check_outcome(
-    spark: SparkSession,
-    table: Table,
-    wanted: RevertPlan,
-    old: Index,
-    *,
-    allow_violations: bool,
-    allow_misfits: bool,
-) -> Outcome:
-    """Refuse rows that cannot be read, or do not keep what is asked of rows, by what is said now.
-
-    Raises:
-        ViolationsError: They are such, and are not allowed.
-    """
-    check_key(spark, table, wanted, old)
-    return outcome(
-        table,
-        f"rows of {table.name} at transaction {wanted.to.number}",
-        "revert",
-        find_misfits(spark, table, wanted, old),
-        lambda: broken_constraints(spark, table, wanted, old),
-        allow_violations=allow_violations,
-        allow_misfits=allow_misfits,
-    )
 
 
 def outcome(
@@ -81,16 +60,19 @@ def outcome(
     return Outcome([one.name for one in broken], [one.column for one in misfits])
 
 
-def check_key(spark: SparkSession, table: Table, wanted: RevertPlan, old: Index) -> None:
-    """Refuse rows that cannot have the key by which they will be told apart from now on."""
+def check_key(engine: Engine[Any], table: Table, wanted: RevertPlan, old: Index) -> None:
+    """Refuse rows that cannot have the key by which they will be told apart from now on.
+
+    Raises:
+        ViolationsError: They lack a value of it, or several have the same.
+    """
     after = wanted.after
     if not after.key or after.key_reading == wanted.to.key_reading:
         return
     columns = tuple(after.columns[index] for index in after.key)
-    rows = _read_as_now(spark, table, wanted, old, columns)
-    engine = SparkEngine(spark)
-    read = partial(engine.map, SparkRows(rows))
-    if found := key_violations(engine, read, columns, aliases(columns)):
+    read = partial(_as_now, engine, table, wanted, old, columns)
+    found = key_violations(engine, read, columns, aliases(columns), content.most_rows(old))
+    if found:
         raise ViolationsError.of_lines(
             f"{table.name} has the key {', '.join(found.names)}, which its rows at transaction "
             f"{wanted.to.number} cannot have; nothing was changed:",
@@ -99,8 +81,8 @@ def check_key(spark: SparkSession, table: Table, wanted: RevertPlan, old: Index)
         )
 
 
-def find_misfits(
-    spark: SparkSession, table: Table, wanted: RevertPlan, old: Index
+def revert_misfits(
+    engine: Engine[Any], table: Table, wanted: RevertPlan, old: Index
 ) -> list[ColumnMisfits]:
     """Find the values of the old state that do not fit the types which columns have by now."""
     names, after = wanted.retyped, wanted.after
@@ -108,25 +90,56 @@ def find_misfits(
         return []
     indexes = [i for i, (name, _) in enumerate(after.columns) if name in names or i in after.key]
     columns = tuple(after.columns[index] for index in indexes)
-    rows = _read_as_now(spark, table, wanted, old, columns)
     shape = Shape(columns, tuple(map(indexes.index, after.key)), old.shape.survival)
-    return [one for one in content.frame_misfits(rows, shape) if one.column in names]
+    counts = _as_now(engine, table, wanted, old, columns, MisfitCounter.of(shape), COUNTED)
+    return [one for one in merged(engine.collect(counts), shape) if one.column in names]
 
 
-def broken_constraints(
-    spark: SparkSession, table: Table, wanted: RevertPlan, old: Index
-) -> list[Violation]:
-    """Find the constraints of today that the rows of the old state do not keep."""
-    after = wanted.after
-    asked = after.overlay.constraints
-    if not asked:
+def undo_misfits(
+    engine: Engine[Any], table: Table, wanted: UndoPlan, rows: Any
+) -> list[ColumnMisfits]:
+    """Find the values that come back and do not fit the types which columns have by now.
+
+    Args:
+        engine: Reads them.
+        table: The table.
+        wanted: The plan.
+        rows: Positions of the rows that are written, as in ``actions.FOUND``.
+    """
+    if not (names := wanted.retyped):
         return []
-    shape = shape_of(after)
-    if after.reads_like(wanted.to):
-        rows = index_rows.rows(spark, old)
-    else:
-        rows = _read_as_now(spark, table, wanted, old, shape.columns)
-    return check_constraints(rows, shape, asked)
+    shape = shape_of(wanted.after)
+    plan = from_blocks.planned(engine, table, wanted.after, shape=replace(shape, keys=()))
+
+    def places(step: Step, schema: Schema) -> Any:
+        return engine.map(rows, Pipeline((_put_back, step)), schema)
+
+    counts = from_blocks.at_places(engine, plan, places, MisfitCounter.of(shape), COUNTED)
+    return [one for one in merged(engine.collect(counts), shape) if one.column in names]
+
+
+def _as_now(
+    engine: Engine[Any],
+    table: Table,
+    wanted: RevertPlan,
+    old: Index,
+    columns: Columns,
+    step: Step,
+    schema: Schema,
+) -> Any:
+    """Give rows of the old state to a step, as they will be read; the index has them as of then."""
+    # Without a key each row is read, whatever it has.
+    shape = Shape(columns, (), old.shape.survival)
+    plan = from_blocks.planned(engine, table, wanted.after, shape=shape, blocks=wanted.to.blocks)
+    places = partial(content.places, engine, old)
+    return from_blocks.at_places(engine, plan, places, step, schema)
+
+
+def _put_back(batches: Batches) -> Batches:
+    """Give the positions of rows that are not deleted."""
+    for batch in batches:
+        for some in found_in(batch):
+            yield pa.RecordBatch.from_arrays([pa.array(some.codes[~some.deleted])], ["codes"])
 
 
 def _misfits_error(table: Table, rows: str, found: Sequence[ColumnMisfits]) -> SingerlakeError:
@@ -165,14 +178,3 @@ def _violations_error(
         f"{command} all the same with --allow-violations (allow_violations=True in Python), which "
         "the transaction then says",
     )
-
-
-def _read_as_now(
-    spark: SparkSession, table: Table, wanted: RevertPlan, old: Index, columns: Columns
-) -> DataFrame:
-    """The rows of the old state with columns as they will be read; the index has those of then."""
-    # Without a key each row is read, whatever it has.
-    shape = Shape(columns, (), old.shape.survival)
-    every = frames.read_blocks(spark, table, wanted.after, wanted.to.blocks, shape)
-    positions = index_rows.rows(spark, old).select(BLOCK, ORDINAL)
-    return every.join(positions, [BLOCK, ORDINAL], "left_semi")
