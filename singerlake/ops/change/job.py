@@ -182,7 +182,10 @@ class _Job:
         with engine.stages("comparing with the table", more=1):
             summary = delta.summary_of(wanted, merged)
         wrong.add(delta.repeated(summary), of_read_cells=True)
-        found = Delta(merged, wanted, summary, summary.counts, count)
+        counts = summary.counts
+        if gone := self._now.not_found:
+            counts = {**counts, DELETED: gone}
+        found = Delta(merged, wanted, summary, counts, count)
         self._refuse(found, wrong)
         if error := delta.stale_error(found, state.table, shape):
             raise error

@@ -68,6 +68,14 @@ class PresentRows:
         return self.wanted.altered is not None and not self.wanted.altered.same_key
 
     @cached_property
+    def not_found(self) -> int:
+        """How many rows go that no key of the change can find: none, or all."""
+        if not self._all_go:
+            return 0
+        now = building.ensure(self.engine, self.table, self.wanted.head)
+        return content.count_rows(self.engine, now)
+
+    @cached_property
     def written_again(self) -> bool:
         """Whether all rows must be, because others would come back under a new key."""
         if self._all_go or not self.new_key:

@@ -186,7 +186,9 @@ def test_rows_and_a_key_are_one_change(lake: Lake, table: Table, engine: EngineC
         change.replace([{"id": 1, "price": "1.5"}, {"id": 2, "price": "2.5"}])
     done = change.result
     assert done is not None
-    assert (done.inserted, done.whole) == (2, True)
+    assert (done.inserted, done.deleted, done.whole) == (2, 3, True)
+    *_, entry = table.entries()
+    assert entry.metrics["deleted"] == 3
     assert freeze(table, FreezeOptions(again=True), engine).version.rows == 2
 
 
