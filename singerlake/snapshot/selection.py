@@ -76,6 +76,9 @@ class Selection:
         batches = self._checked(batches, misfits & set(self.wanted) if doubtful else set())
         names = [alias(index) for index in self.wanted]
         schema = self.schema
+        if not names:  # put together, Arrow would lose count of the rows
+            yield from (one.select([]) for one in batches)
+            return
         for batch in combined(one.select(names) for one in batches):
             yield batch.rename_columns(schema.names).cast(schema)
 

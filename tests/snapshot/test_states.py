@@ -295,6 +295,13 @@ def test_rows_come_file_by_file_under_a_lease(
         assert leases(lake.store, table.name) == []
 
 
+def test_rows_without_columns_are_counted(lake: singerlake.Lake) -> None:
+    commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": n} for n in range(5)], block_rows=2)
+    state = lake["tap.s"].at()
+    assert (state.scanner([]).read_all().num_rows, state.to_arrow([]).schema.names) == (5, [])
+    assert state.to_arrow([], pc.field("id") > 2).num_rows == 2
+
+
 EXACT: dict[str, Any] = {
     "id": {"type": "integer"},
     "big": {"type": ["null", "integer"]},
