@@ -28,8 +28,8 @@ from singerlake.log.staging import FILE_BYTES, StagedTable
 from singerlake.ops.vacuum.combine import plan_combine, work_of
 from singerlake.ops.vacuum.plan import COMBINE, DROP_HISTORY, VacuumOptions
 from singerlake.ops.vacuum.vacuum import vacuum
-from singerlake.sql.state import index_build
 from singerlake.snapshot.content import state_content
+from singerlake.sql.state import index_build
 from tests.frozen import vacuum_on_spark
 
 FILES = 500
@@ -203,7 +203,8 @@ def _check_state(before: Path, after: Path) -> None:
     """The same rows, read from few files."""
     vacuum(_table(_copy(before, after)), VacuumOptions(parts=(COMBINE,)))
     one, other = (
-        state_content(SparkEngine(session()), table, table.snapshot()) for table in map(_table, (before, after))
+        state_content(SparkEngine(session()), table, table.snapshot())
+        for table in map(_table, (before, after))
     )
     assert one == other, (one, other)
 
