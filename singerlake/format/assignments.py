@@ -73,10 +73,6 @@ class Literal:
 def literal(text: str, type_: Type) -> Literal | None:
     """Read a value that is written out, as Spark reads it.
 
-    Args:
-        text: The value as SQL.
-        type_: The type of its column.
-
     Returns:
         None if it is an expression, or one that the column does not hold as it is: what becomes
         of it, Spark says.

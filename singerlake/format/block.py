@@ -117,9 +117,6 @@ def encode_pieces(
     Args:
         pieces: The text's parts, in order.
         rows: As for :func:`encode`.
-        written: As there.
-        bounds: As there.
-        proved: As there.
     """
     crc = size = 0
     deflater = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, -15)
@@ -160,7 +157,6 @@ def header(data: bytes, where: str) -> Header:
 
     Args:
         data: At least the first ``HEADER_BYTES`` of the block.
-        where: What to call the place in an error.
 
     Raises:
         DamagedError: These are not the first bytes of a block.
@@ -220,8 +216,6 @@ def proved_in(data: bytes, schema_hash: str, crc: int, size: int) -> bool:
     Args:
         data: As for :func:`bounds_in`.
         schema_hash: Of the schema that the log has it under.
-        crc: As there.
-        size: As there.
     """
     field = (_subfields(data) or {}).get(proved_types.ID)
     return field is not None and proved_types.holds(field, schema_hash, crc, size)
@@ -259,7 +253,6 @@ def decode(data: bytes, size: int, where: str) -> bytes:
         data: The whole member.
         size: Bytes it must inflate to, as the log has it. Nothing beyond is ever made, so
             a forged block cannot fill the memory.
-        where: What to call the place in an error.
 
     Raises:
         DamagedError: It is cut, altered, or longer or shorter than it should be.
@@ -291,10 +284,8 @@ def check_is(data: bytes, rows: int, crc: int | None, where: str) -> None:
     """Make sure that a whole member is the one that the log means, by its first and last bytes.
 
     Args:
-        data: The member.
         rows: The RECORD lines that the log says it has.
         crc: The CRC-32 that the log gives it; None where it gives none.
-        where: What to call the place in an error.
 
     Raises:
         DamagedError: It is another block.
@@ -331,7 +322,6 @@ def walk(headers: Iterator[bytes], where: str) -> Iterator[tuple[int, Header]]:
 
     Args:
         headers: Yields the bytes at offset 0, then at each offset that the one before names.
-        where: What to call the file in an error.
     """
     offset = 0
     for data in headers:

@@ -30,12 +30,7 @@ _TIMES = frozenset((Kind.DATE, Kind.TIMESTAMP))
 
 
 def bound(entry: SchemaEntry, overlay: Overlay) -> SchemaEntry:
-    """Return the schema that a tap's records are held against, and their key, by their own names.
-
-    Args:
-        entry: What the tap says.
-        overlay: What people said.
-    """
+    """Return the schema and the key that a tap's records must have, by their own names."""
     if overlay.only_texts:
         return entry
     schema = resolved(entry.schema, entry.schema)
@@ -56,12 +51,7 @@ def bound(entry: SchemaEntry, overlay: Overlay) -> SchemaEntry:
 
 
 def contradiction(entry: SchemaEntry, overlay: Overlay) -> str:
-    """Say in what a tap's schema and an overlay cannot both hold; empty where they can.
-
-    Args:
-        entry: What the tap says.
-        overlay: What people said.
-    """
+    """Say in what a tap's schema and an overlay cannot both hold; empty where they can."""
     if overlay.only_texts:
         return ""
     own = {name: exact(type_, is_key=False) for name, type_ in columns_of(entry)}

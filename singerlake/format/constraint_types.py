@@ -31,10 +31,7 @@ def unfit(one: Constraint, column: str, type_: Type, spec: Any, root: Spec) -> s
     """Say why a constraint is none for a column; empty where it is one.
 
     Args:
-        one: The constraint.
         column: The column's name, which is one of the constraint's.
-        type_: The column's type.
-        spec: Its schema.
         root: The whole schema, in which ``$ref`` is looked up.
     """
     if one.kind in _KINDS and type_.kind not in _KINDS[one.kind][0]:
@@ -54,8 +51,6 @@ def spelled(one: Constraint, column: str, type_: Type) -> Constraint:
 
     Args:
         one: A constraint that is one for the column.
-        column: The column's name.
-        type_: The column's type.
 
     Raises:
         UsageError: It asks for nothing, or for what no value is.

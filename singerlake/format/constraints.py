@@ -43,8 +43,6 @@ def narrowed(spec: Any, one: Constraint, root: Spec) -> Any:
     """Return the schema of a column with a constraint in it.
 
     Args:
-        spec: The column's schema.
-        one: The constraint.
         root: The whole schema, in which ``$ref`` is looked up.
     """
     if spec is False:

@@ -138,7 +138,6 @@ def place_in(
     """Find where the records of a schema have files; None where nowhere.
 
     Args:
-        schema: The schema.
         lost: Told why, in words, of each file that the schema has where none can be.
     """
     root = dict(schema)
@@ -300,7 +299,6 @@ def decode_list(data: bytes, listed: FileList | str) -> dict[str, int]:
     """Read a list of files.
 
     Args:
-        data: Its bytes.
         listed: What the log says of it; or its path, where the log says no more than that.
 
     Raises:

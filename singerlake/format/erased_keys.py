@@ -129,10 +129,6 @@ def encode_notice(lines: bytes) -> bytes:
 def decode_notice(data: bytes, where: str) -> Sequence[Mapping[str, msgspec.Raw]]:
     """Read the keys of a notice.
 
-    Args:
-        data: The object's bytes.
-        where: What to call it in an error.
-
     Raises:
         DamagedError: They are not what was written.
     """

@@ -62,13 +62,8 @@ _HEAD = sealed.Reader(HeadFile)
 def decode(data: bytes, where: str) -> HeadFile:
     """Read a head file.
 
-    Args:
-        data: The object's bytes.
-        where: What to call the place in an error.
-
     Raises:
         DamagedError: It is cut, of another shape, or not what its own hash says.
-        NewerFormatError: A newer release wrote it.
     """
     head: HeadFile = _HEAD.read_sealed(data, where)
     if not head.chain or head.last.number < 1:

@@ -79,7 +79,6 @@ def may_be(spec: Any, root: Spec, kind: str, depth: int = 0) -> bool:
     """Tell whether a schema may allow a value of some kind, by what it says of types and values.
 
     Args:
-        spec: The schema.
         root: The whole schema, in which ``$ref`` is looked up.
         kind: A JSON type, such as ``null``.
         depth: How deep within another schema it stands: at some depth anything may be.

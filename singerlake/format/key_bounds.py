@@ -63,7 +63,6 @@ def encode(bounds: Bounds, crc: int, size: int) -> bytes:
     """Make the subfield of a gzip header.
 
     Args:
-        bounds: What it says.
         crc: The CRC-32 of the block's lines, and
         size: their number of bytes: by these it belongs to no other block.
 

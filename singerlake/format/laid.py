@@ -46,7 +46,6 @@ def laid(entry: SchemaEntry, overlay: Overlay, *, constrained: bool = True) -> S
     """Lay an overlay over a schema.
 
     Args:
-        entry: A schema, and its key.
         overlay: What people said. What it only makes text of stays as it is, for no JSON Schema
             says that of numbers.
         constrained: Whether to lay its constraints over it too, as far as JSON Schema can say
@@ -84,12 +83,7 @@ def laid(entry: SchemaEntry, overlay: Overlay, *, constrained: bool = True) -> S
 
 
 def names_of(declared: Mapping[str, Any], overlay: Overlay) -> dict[str, str]:
-    """Return what people see of a schema's columns: their names, by those in the records.
-
-    Args:
-        declared: The schema's properties.
-        overlay: What people said.
-    """
+    """Return what people see of a schema's columns: their names, by those in the records."""
     said = overlay.columns
     given = {said[name].name for name in declared if name in said and not said[name].dropped}
     shown: dict[str, str] = {}
@@ -151,7 +145,6 @@ def table_columns(entry: SchemaEntry, overlay: Overlay, rules: int = RULES) -> C
 
     Args:
         entry: The schema in effect, as the tap sent it.
-        overlay: What people said.
         rules: The number of the rules of types.
     """
     return columns_of(laid(entry, overlay, constrained=False), rules, retyped_of(overlay))
@@ -180,7 +173,6 @@ def block_columns(entry: SchemaEntry, overlay: Overlay, rules: int = RULES) -> B
 
     Args:
         entry: The schema that the blocks were written under.
-        overlay: What people said.
         rules: The number of the rules of types.
     """
     texts = {member for member, column in overlay.columns.items() if column.type == "text"}

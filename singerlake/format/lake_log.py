@@ -165,14 +165,11 @@ def decode(data: bytes, number: int, where: str) -> LakeVersion:
     """Read an entry of the lake's log.
 
     Args:
-        data: The object's bytes.
         number: The number that its name says.
-        where: What to call the place in an error.
 
     Raises:
         DamagedError: It is cut, altered, of another shape, says another number, or names a table
             twice.
-        NewerFormatError: A newer release wrote it.
     """
     form = sealed.check_format(data, where)
     own_hash = sealed.check_seal(data, where)

@@ -325,13 +325,10 @@ def decode_entry(data: bytes, number: int, where: str) -> Entry:
     """Read a log entry.
 
     Args:
-        data: The object's bytes.
         number: The number that its name says.
-        where: What to call the place in an error.
 
     Raises:
         DamagedError: It is cut, altered, of another shape, or says another number.
-        NewerFormatError: A newer release wrote it.
     """
     form = sealed.check_format(data, where)
     own_hash = sealed.digest(data) if form == PLAIN else sealed.check_seal(data, where)

@@ -37,7 +37,6 @@ def record_line(stream: str, record: bytes, stamp: str, version: int | None = No
     """Build a RECORD line.
 
     Args:
-        stream: The stream's name.
         record: The record's own JSON, which goes in as it is.
         stamp: Its ``time_extracted``.
         version: Its Singer version, if it has one.

@@ -319,13 +319,10 @@ def decode(data: bytes, kind: type[T], where: str) -> T:
     """Read a metadata file.
 
     Args:
-        data: The object's bytes.
         kind: :class:`Manifest`, or one of :data:`KINDS`.
-        where: What to call the place in an error.
 
     Raises:
         DamagedError: It is cut, of another shape, or not what its own hash says.
-        NewerFormatError: A newer release wrote it.
     """
     if issubclass(kind, Manifest):
         return _decode_manifest(data, where)  # type: ignore[return-value]

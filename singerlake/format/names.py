@@ -346,7 +346,6 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
     backticks the stream is just what is written, with each backtick doubled: ``tap.`x.1```.
 
     Args:
-        text: As typed.
         known: The lake's tables; None takes a last part of digits as a version.
 
     Raises:
@@ -371,7 +370,6 @@ def alike(wanted: TableName, known: Iterable[TableName]) -> list[TableName]:
 
     Args:
         wanted: As written; a table of just this name is meant alone.
-        known: The lake's tables.
     """
     tables = list(known)
     if wanted in tables:
@@ -384,7 +382,6 @@ def written(table: TableName, known: set[TableName] | None) -> str:
     """How a person writes a table: in backticks where it would be taken for a version.
 
     Args:
-        table: The table.
         known: The lake's tables; None where it shall hold in any lake.
     """
     if parse_ref(str(table), known) == TableRef(table):

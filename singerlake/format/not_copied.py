@@ -60,13 +60,8 @@ _FILE = sealed.Reader(NotCopied)
 def decode(data: bytes, where: str) -> NotCopied:
     """Read the file.
 
-    Args:
-        data: The object's bytes.
-        where: What to call the place in an error.
-
     Raises:
         DamagedError: It is cut, altered or of another shape.
-        NewerFormatError: A newer release wrote it.
     """
     found: NotCopied = _FILE.read_sealed(data, where)
     return msgspec.structs.replace(found, hash="")

@@ -50,7 +50,6 @@ class Packed(Generic[T]):
         text: The list. Spelled without white space it comes apart; else it is one piece.
         first: The name of each item's first member.
         decoder: Decodes a list of such items.
-        where: What to call the place in an error.
         note: Is given the items of each piece once, in order. Without it nothing is decoded now.
 
     Raises:

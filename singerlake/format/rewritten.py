@@ -97,8 +97,6 @@ def position(
     """Return a RECORD line's position; an impossible one where it should say its own but does not.
 
     Args:
-        line: What it says.
-        number: Its block's number.
         ordinal: Its place among the block's RECORD lines.
         rewritten: Whether a vacuum put the block together, so that the line tells.
     """
@@ -135,7 +133,6 @@ def activation_positions(
 
     Args:
         lines: In order, the position of each row, and the version of each activation.
-        number: The block's number.
 
     Returns:
         For each activation the least number of rows before it, the greatest (None for any),

@@ -85,7 +85,6 @@ def check_format(data: bytes, where: str, most: int | None = None) -> int:
 
     Args:
         data: The file's bytes.
-        where: What to call the place in an error.
         most: The greatest number of this kind of file that this release knows; by default that
             of a table's.
 
@@ -151,13 +150,8 @@ class Reader:
     def read_sealed(self, data: bytes, where: str) -> Any:
         """Decode a file of a kind that there is only with a seal.
 
-        Args:
-            data: The object's bytes.
-            where: What to call the place in an error.
-
         Raises:
             DamagedError: It is cut, altered, of another shape, or of the format without seals.
-            NewerFormatError: A newer release wrote it.
         """
         number = check_format(data, where)
         if number == PLAIN:

@@ -123,7 +123,6 @@ def renamed(sql: str, names: Mapping[str, str]) -> str:
     """Call columns of a constraint's condition otherwise, of which each is in backticks.
 
     Args:
-        sql: The condition.
         names: What columns shall be called, by what they are called.
     """
     found = tokens(sql)
@@ -142,7 +141,6 @@ def may_be_variable(sql: str, name: str) -> bool:
 
     Args:
         sql: The condition, in which no variable is in backticks.
-        name: The name.
     """
     found = tokens(sql)
     arrows = (a.text == "-" and b.text == ">" and a.end == b.start for a, b in pairwise(found))

@@ -70,7 +70,6 @@ def declared_type(spec: Any, type_: Type) -> str:
     """Return a column's type as it was declared: with the digits that its decimals are held to.
 
     Args:
-        spec: Its JSON Schema.
         type_: The type that it has when it is read, whose decimals are of 38 digits.
     """
     known = spec if isinstance(spec, dict) else {}
@@ -89,8 +88,6 @@ def same_digits(entry: SchemaEntry, name: str, spec: Any) -> bool:
     """Tell whether a column's type and another declare as many digits, which are no part of a type.
 
     Args:
-        entry: The schema of the column.
-        name: Its name.
         spec: The JSON Schema of the other.
     """
     own = entry.schema.get("properties", {}).get(name)

@@ -209,7 +209,6 @@ def type_of(spec: Any, root: dict[str, Any] | None = None) -> Type:
     """The type of one property.
 
     Args:
-        spec: Its JSON Schema.
         root: The whole schema, in which ``$ref`` is looked up.
     """
     return _Reader(root or {}, RULES).column(spec)

@@ -59,13 +59,7 @@ class MisfitError(ValueError):
 
 
 def misfit(raw: bytes, read_value: Converter, name: str) -> str | None:
-    """What is said of a value that its column cannot hold; None where it can.
-
-    Args:
-        raw: The value's JSON text.
-        read_value: The column's converter.
-        name: The column's name.
-    """
+    """What is said of a value that its column cannot hold; None where it can."""
     try:
         read_value(raw)
     except ValueError as error:  # MisfitError, msgspec's and Unicode's are all ValueErrors
@@ -78,7 +72,6 @@ def only_rounds(raw: bytes, type_: Type, *, loose: bool = False) -> bool:
 
     Args:
         raw: The value's JSON text, which does not fit.
-        type_: The column's type.
         loose: As for :func:`converter`.
     """
     if not is_exact(type_):
@@ -96,7 +89,6 @@ def is_deletion(raw: bytes, rules: int = RULES) -> bool:
     """Tell whether a record is a deletion, by its ``_sdc_deleted_at``.
 
     Args:
-        raw: The value's JSON text.
         rules: The number of the rules by which the record is read. By earlier ones any value but
             null makes a deletion; by present ones only what a column of times can read.
     """
@@ -124,7 +116,6 @@ def converter(type_: Type, *, loose: bool = False) -> Converter:
     """Something that reads the JSON text of a value.
 
     Args:
-        type_: The column's type.
         loose: For a value of another schema: a string column takes any value's text, and
             numbers and booleans may come as strings.
 
@@ -217,12 +208,7 @@ def keeps_digits(text: str, value: float) -> bool:
 
 
 def kind_of_no_number(raw: bytes, kind: str) -> str:
-    """Say what a text is not that is no number here: one with a long exponent is one elsewhere.
-
-    Args:
-        raw: The text.
-        kind: What it was to be.
-    """
+    """Say what a text is not that is no number here: one with a long exponent is one elsewhere."""
     if _LONG_EXPONENT.fullmatch(raw):
         return f"{kind} whose exponent has at most six digits"
     return kind

@@ -48,7 +48,6 @@ def written_under(entry: SchemaEntry, overlay: Overlay, rules: int = RULES) -> W
 
     Args:
         entry: The schema in effect, as the tap sent it.
-        overlay: What people said.
         rules: The number of the rules of types.
     """
     if overlay.only_texts:
