@@ -40,12 +40,7 @@ _Found = TypeVar("_Found")
 
 
 class Table:
-    """One stream of one tap.
-
-    Args:
-        store: The lake's store.
-        name: Which table.
-    """
+    """One stream of one tap."""
 
     def __init__(self, store: Store, name: TableName) -> None:
         self.store = store
@@ -145,11 +140,7 @@ class Table:
 
 
 class Lake:
-    """A lake in a store.
-
-    Args:
-        store: Where it lies.
-    """
+    """A lake in a store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -171,7 +162,6 @@ class Lake:
 
         Raises:
             NotFoundError: There is no lake there, and ``create`` is not set.
-            NewerFormatError: A newer release wrote it.
         """
         lake = cls(open_store(default_uri() if uri is None else os.fspath(uri), options))
         if not lake._read_file() and not create and not lake.store.folders(names.RAW):
@@ -182,11 +172,7 @@ class Lake:
         return lake
 
     def _read_file(self) -> bool:
-        """Read the lake's file, and say whether it is there; a damaged one stops nobody.
-
-        Raises:
-            NewerFormatError: A newer release wrote it.
-        """
+        """Read the lake's file, and say whether it is there; a damaged one stops nobody."""
         try:
             self.file = lake_file.read(self.store)
         except DamagedError as error:
@@ -236,7 +222,6 @@ class Lake:
         """Look at tables, on a remote store several at a time, and yield what is found in order.
 
         Args:
-            tables: Which.
             look: Called on threads. An error that it raises stands in the place of what it
                 finds, so that one broken table does not hide the others.
         """
@@ -270,7 +255,6 @@ class Lake:
         """Return a lake version by its number or its label.
 
         Args:
-            name: Either.
             whole: Refuse one whose tables were not all copied here.
 
         Raises:

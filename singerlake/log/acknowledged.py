@@ -42,9 +42,6 @@ def acknowledged_by(
     Where rows were taken back, it is that of the state they went back to.
 
     Args:
-        store: The lake's store.
-        head: The table's head.
-        number: The transaction.
         looks: How often to read some more entries at the most; as often as it takes by default.
 
     Raises:

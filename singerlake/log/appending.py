@@ -77,7 +77,6 @@ def appending(
     None where the number is another's.
 
     Args:
-        log: The log.
         waiting: How to treat other writers, where the store makes them take turns.
         read_back: Whether to make sure, where the store ignores conditions, that nobody wrote
             over an entry; not needed for one that others could only write alike.
@@ -137,7 +136,6 @@ def _read_back(log: Log[E], entry: E, *, taken: bool = False) -> E | None:
     """The entry of this number, as it is now.
 
     Args:
-        log: The log.
         entry: The one that was to be created.
         taken: Whether the store said that there was one before. What cannot be read is then
             not this commit's, which writes whole entries of this release's format.

@@ -58,13 +58,8 @@ def write(store: Store, table: TableName, hashes: KeyHashes, columns: Sequence[s
     """Write a list, to be named by an entry.
 
     Args:
-        store: The lake's store.
-        table: The table.
         hashes: The list; nothing is written where it is empty.
         columns: The key's columns, by the names in records.
-
-    Raises:
-        StoreError: The store refused.
     """
     if not hashes.hashes:
         return BlockedKeys(0)
@@ -81,7 +76,6 @@ def commit_blocked(
 
     Raises:
         ConflictError: Others were blocked meanwhile.
-        StoreError: The store refused.
     """
 
     def draft(present: TableState) -> Entry:
@@ -97,7 +91,6 @@ def copy(source: Store, destination: Store, head: TableState) -> None:
 
     Raises:
         KeyMissingError: The source has it no more.
-        StoreError: A store refused.
     """
     if head.blocked is not None:
         where = key_of(head.table, head.blocked)

@@ -78,7 +78,6 @@ def entry_of(table: TableName, schema: SchemaEntry, *, laid_over: bool = False) 
     """Describe a stream as a Singer catalog does.
 
     Args:
-        table: The stream's table.
         schema: Its schema, with what people said laid over it.
         laid_over: Whether that is more than which columns are text.
     """

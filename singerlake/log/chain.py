@@ -52,8 +52,6 @@ def check_blocks(table: TableName, entry: Entry, last: int) -> int:
     """Make sure that an entry's blocks go on from the last there is, and lie in its folder.
 
     Args:
-        table: Whose log.
-        entry: The entry.
         last: The last block before it.
 
     Returns:
@@ -78,10 +76,8 @@ def check_link(table: TableName, form: int, chain: str, entry: Entry) -> None:
     """Make sure that an entry of the log follows the one before it.
 
     Args:
-        table: Whose log.
         form: The format's number of the entry before.
         chain: That entry's chain id; empty where it is not known.
-        entry: The entry.
 
     Raises:
         DamagedError: It was written after another one.
@@ -100,11 +96,7 @@ def check_link(table: TableName, form: int, chain: str, entry: Entry) -> None:
 
 
 class Rewritings:
-    """The entries of a log that an erasure had rewritten, noted as the log is read.
-
-    Args:
-        table: Whose log.
-    """
+    """The entries of a log that an erasure had rewritten, noted as the log is read."""
 
     def __init__(self, table: TableName) -> None:
         self._table = table
@@ -149,7 +141,6 @@ def summarize(entry: Entry, last_block: int, schema_hash: str) -> TransactionSum
     """Return what the manifest keeps of an entry.
 
     Args:
-        entry: The entry.
         last_block: The table's last block after it.
         schema_hash: The schema before it, kept where the entry names none.
     """

@@ -62,7 +62,6 @@ def differing(
     """In what two foldings of one log differ, as far as a manifest holds it.
 
     Args:
-        ours: Folded from the log's entries.
         theirs: Folded from a manifest, and perhaps some entries after it.
 
     Returns:
@@ -224,8 +223,6 @@ def write_checkpoint(store: Store, snapshot: TableState, *, durable: bool = Fals
     would make them a third longer.
 
     Args:
-        store: The lake's store.
-        snapshot: The table.
         durable: Whether it must outlast a power cut, because the log is not whole yet.
 
     Returns:

@@ -53,9 +53,6 @@ def draft_entry(
     """Draft a log entry as this release writes it, still without number, commit id and time.
 
     Args:
-        table: Whose log.
-        operation: What the transaction does.
-        writer: The writer's id.
         content: The other fields of :class:`Entry`.
     """
     return Entry(
@@ -127,8 +124,6 @@ def commit(
     commit ids.
 
     Args:
-        store: Where the log lies.
-        snapshot: The table as last seen.
         draft: Drafts the entry from the snapshot it follows.
         waiting: How to treat other writers, where the store makes them take turns.
         check: Called before each attempt; raises if the caller's own locks are lost.

@@ -99,9 +99,7 @@ def check_same_table(present: TableState, planned: TableState, entry: Entry) -> 
     """Refuse to do something to a table that was dropped since, be there another or not.
 
     Args:
-        present: The table now.
         planned: As it was when the commit began.
-        entry: What is to be committed.
 
     Raises:
         ConflictError: It was.
@@ -116,7 +114,6 @@ def check_not_dropped(present: TableState, planned: TableState) -> None:
     """Refuse to go on with a table that was dropped since, be there another or not.
 
     Args:
-        present: The table now.
         planned: As it was when the operation began.
 
     Raises:
@@ -188,7 +185,6 @@ def check_rows_unchanged(present: TableState, planned: int) -> None:
     """Refuse to revert or to alter a table whose rows are no longer those which the plan read.
 
     Args:
-        present: The table now.
         planned: Its last transaction when the plan was made.
 
     Raises:
@@ -223,10 +219,6 @@ def check_transaction(present: TableState, if_transaction: int | None) -> None:
 def check_columns_unchanged(present: TableState, planned: TableState) -> None:
     """Refuse to change rows whose columns are others than when the plan was made.
 
-    Args:
-        present: The table now.
-        planned: As it was then.
-
     Raises:
         ConflictError: The schema, or what people say of the columns, is another.
     """
@@ -241,7 +233,6 @@ def rows_changed_since(present: TableState, planned: int) -> bool:
     """Tell whether rows were committed since a plan was made.
 
     Args:
-        present: The table now.
         planned: Its last transaction when the plan was made.
     """
     return any(map(changes_rows, present.transactions[planned:]))
@@ -258,7 +249,6 @@ def check_checked_by(present: TableState, overlay: Overlay) -> None:
     """Refuse rows that were checked by other words than those now said of the table.
 
     Args:
-        present: The table now.
         overlay: What people said of it when the rows were checked.
 
     Raises:
@@ -279,7 +269,6 @@ def check_key_unchanged(present: TableState, planned: TableState) -> None:
     """Refuse to go by a key that the table no longer has.
 
     Args:
-        present: The table now.
         planned: As it was when the plan was made.
 
     Raises:
@@ -296,7 +285,6 @@ def check_blocks_unmoved(present: TableState, planned: int) -> None:
     """Refuse to move blocks that another vacuum has moved, or that went or came as a whole.
 
     Args:
-        present: The table now.
         planned: Its last transaction when the plan was made.
 
     Raises:
@@ -315,9 +303,7 @@ def check_versions_kept(present: TableState, protected: AbstractSet[int], floor:
     """Refuse to drop history that a version frozen meanwhile needs.
 
     Args:
-        present: The table now.
         protected: Last blocks of the states that the plan keeps.
-        floor: The new history floor.
 
     Raises:
         ConflictError: Such a version was frozen since, even if it was deleted again.

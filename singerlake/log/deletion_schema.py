@@ -37,10 +37,6 @@ def declaring(entry: SchemaEntry) -> SchemaEntry:
 def deletion_schemas(snapshot: TableState, hashes: Iterable[str]) -> dict[str, SchemaEntry]:
     """For each schema that rows may be deleted under, the one that declares the mark.
 
-    Args:
-        snapshot: Knows the schemas.
-        hashes: Of the rows' schemas.
-
     Returns:
         Those that differ from the rows' own, by the hash of the latter.
     """

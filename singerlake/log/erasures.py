@@ -43,9 +43,7 @@ def check_nothing_erased(present: TableState, planned: TableState, entry: Entry)
     It would bring them back, or freeze a version that counts them.
 
     Args:
-        present: The table now.
         planned: As it was when the commit began.
-        entry: What is to be committed.
 
     Raises:
         ConflictError: There are such.
@@ -74,9 +72,7 @@ def check_blocked(present: TableState, planned: TableState, entry: Entry) -> Non
     """Refuse rows that were held against other blocked keys, and a key that cannot be held so.
 
     Args:
-        present: The table now.
         planned: As it was when the commit began: its rows were held against the keys of then.
-        entry: What is to be committed.
 
     Raises:
         ConflictError: Other keys are blocked by now, or the table would have another key.

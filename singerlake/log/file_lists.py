@@ -22,11 +22,7 @@ from singerlake.storage.side_by_side import threads
 
 
 def publish(store: Store, table: TableName, listed: FileList, data: bytes) -> None:
-    """Make a list durable. Nothing names it before the commit.
-
-    Raises:
-        StoreError: The store refused.
-    """
+    """Make a list durable. Nothing names it before the commit."""
     key = table.key(listed.path)
     try:
         store.put_if_absent(key, data)
@@ -75,11 +71,6 @@ def lists_of(blocks: Iterable[Block]) -> list[FileList]:
 def check_kept(store: Store, present: TableState, entry: Entry) -> None:
     """Refuse to name a file that a vacuum is about to delete.
 
-    Args:
-        store: The lake's store.
-        present: The table that the entry is to follow.
-        entry: What is to be committed.
-
     Raises:
         ConflictError: The entry names such a file.
         DamagedError: A list cannot be read.
@@ -126,9 +117,6 @@ def check_there(store: Store, present: TableState, entry: Entry, stored: Contain
     That a file lies there is not enough: a vacuum may have announced it, and be held up since.
 
     Args:
-        store: The lake's store.
-        present: The table that the entry is to follow.
-        entry: What is to be committed.
         stored: Paths of the files that were stored for it.
 
     Raises:

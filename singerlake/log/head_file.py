@@ -42,8 +42,6 @@ def snapshot_of(
     """Return the snapshot that a head file holds, which was held against the log.
 
     Args:
-        table: Whose.
-        head: What was read.
         read: Reads the table as of then, with some entries after it.
     """
     snapshot = TableState(

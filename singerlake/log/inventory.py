@@ -34,7 +34,6 @@ class Lost:
     """A tap, or a table, that is listed and of which nothing is there.
 
     Attributes:
-        tap: The tap.
         table: The table; None where all of the tap is gone.
         listed_in: Key of the list that names it.
     """
@@ -97,7 +96,6 @@ def take_inventory(
     """Hold the lists against the folders.
 
     Args:
-        store: The lake's store.
         tables: The tables that are there; listed before this is called, so that none that is just
             being made looks lost.
         tap: The tap that they are of; all taps by default.
@@ -105,7 +103,6 @@ def take_inventory(
 
     Raises:
         StoreError: The store refused to show a list.
-        NewerFormatError: A newer release wrote one.
     """
     inventory = Inventory()
     there = set(tables)
@@ -178,11 +175,6 @@ def differing(store: Store, table: TableName, expected: CatalogueEntry) -> str |
     """Say that a catalogue, read again, has something else of a table than its log; None if not.
 
     It is derived from the log, so what it should hold is known bit by bit.
-
-    Args:
-        store: The lake's store.
-        table: The table.
-        expected: What its log says.
     """
     key = names.catalogue(table.tap)
     try:

@@ -32,7 +32,6 @@ def read(store: Store) -> LakeFile | None:
     """Read the lake's file; None where there is none.
 
     Raises:
-        NewerFormatError: A newer release wrote it.
         DamagedError: It cannot be read. No commit need fail for that.
     """
     try:
@@ -42,11 +41,7 @@ def read(store: Store) -> LakeFile | None:
 
 
 def read_if_readable(store: Store) -> LakeFile | None:
-    """Read the lake's file; None where it is missing or damaged.
-
-    Raises:
-        NewerFormatError: A newer release wrote it.
-    """
+    """Read the lake's file; None where it is missing or damaged."""
     try:
         return read(store)
     except DamagedError:
@@ -80,12 +75,10 @@ def change(
     What it holds is handed over as it is spelled, so that members of a newer release stay.
 
     Args:
-        store: The lake's store.
         edit: Changes it, and says whether it did. Called again where another was sooner.
         capabilities: The store's, where it is not open for writing yet.
 
     Raises:
-        NewerFormatError: A newer release wrote the file.
         DamagedError: It is a JSON object with members of other types than expected.
         LockTimeoutError: On a store that ignores conditions, another held the lock too long.
     """
@@ -140,7 +133,6 @@ def _read_or_new(store: Store) -> Present[dict[str, Any]]:
     What is no JSON object is kept under another name before a new one takes its place.
 
     Raises:
-        NewerFormatError: A newer release wrote the file.
         DamagedError: It is a JSON object with members of other types than expected: to replace it
             would take away what people wrote into it, and they can correct it.
     """

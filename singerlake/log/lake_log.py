@@ -36,11 +36,7 @@ HINT = "bring it back from a backup or a copy; the tables and their versions do 
 
 @dataclass(frozen=True)
 class LakeLog:
-    """The lake's log, as :func:`~singerlake.log.appending.appending` takes it.
-
-    Attributes:
-        store: The lake's store.
-    """
+    """The lake's log, as :func:`~singerlake.log.appending.appending` takes it."""
 
     store: Store
     lock = names.LAKE_LOCK
@@ -86,7 +82,6 @@ def read(store: Store, upto: int | None = None) -> list[LakeVersion]:
 
     Raises:
         DamagedError: An entry is lost or damaged, or does not follow the one before.
-        NewerFormatError: A newer release wrote one.
     """
     log, numbers = LakeLog(store), listed_numbers(store)
     if upto is not None:
@@ -134,7 +129,6 @@ def named(store: Store, name: str) -> LakeVersion:
     Raises:
         NotFoundError: There is none of this name.
         DamagedError: It cannot be read; or none has this label, and one cannot be read.
-        NewerFormatError: A newer release wrote it.
     """
     if re.fullmatch("[1-9][0-9]{0,11}", name):
         one = LakeLog(store).read(int(name))
@@ -217,7 +211,6 @@ def commit(store: Store, draft: Draft) -> LakeVersion:
     """Append a lake version to the lake's log.
 
     Args:
-        store: The lake's store.
         draft: Drafts it, knowing all before it.
 
     Returns:

@@ -49,7 +49,6 @@ class ReaderLease:
     protects what it reads.
 
     Args:
-        store: The lake's store.
         snapshot: The table as last seen, be it in its manifest; files dropped later are
             protected.
         stale_seconds: How long it may stand still; it is refreshed four times within.
@@ -115,7 +114,6 @@ class ReaderLease:
 
         Raises:
             ConflictError: Another reader's stands in its place.
-            StoreError: The store refused.
         """
         content = metadata.encode(self._lease)
         try:
@@ -154,7 +152,6 @@ class LiveLease:
     """A lease as a vacuum sees it.
 
     Attributes:
-        key: Where it lies.
         reader_id: Whose; empty where it cannot be read.
         transaction: What was referenced after this transaction or later may be needed; 0
             where it cannot be read.
@@ -173,8 +170,6 @@ def leases(
     """Return the leases on a table, dead readers' among them.
 
     Args:
-        store: The lake's store.
-        table: The table.
         listed: What lies in its folder, where that was listed just now.
     """
     held = []
@@ -210,7 +205,6 @@ class Watch:
         """Take note of leases as they are now.
 
         Args:
-            seen: The leases.
             now: The time by the clock, before they were read.
 
         Returns:
@@ -240,7 +234,6 @@ def wait_out(
     """Wait for some readers to end.
 
     Args:
-        store: The lake's store.
         table: The table.
         keys: Their leases, listed after what they may need was dropped.
         wait_seconds: How long to wait for readers that live; below ``stale_seconds`` the

@@ -44,8 +44,6 @@ def after(drops: Drops, number: int, operation: str) -> Drops:
 
     Args:
         drops: As of the one before.
-        number: The transaction's.
-        operation: What it did.
     """
     if operation == Operation.DROP:
         return drops if dropped_at(drops) else (*drops, Drop(number))
@@ -92,8 +90,6 @@ def dropped_error(table: TableName, number: int, time: str, *, possible: bool) -
     """Return the error of a table that is dropped.
 
     Args:
-        table: Which.
-        number: The transaction that dropped it.
         time: When, ISO 8601 in UTC.
         possible: Whether it can still be brought back.
     """

@@ -40,12 +40,7 @@ _MOST_GUESSED = 32
 
 @dataclass(frozen=True)
 class TableLog:
-    """A table's log, as :func:`~singerlake.log.appending.appending` takes it.
-
-    Attributes:
-        store: The lake's store.
-        table: Whose.
-    """
+    """A table's log, as :func:`~singerlake.log.appending.appending` takes it."""
 
     store: Store
     table: TableName
@@ -136,9 +131,6 @@ def entries(store: Store, table: TableName, after: int = 0, listed: int = 0) -> 
     them each time as many as were found, once they are more than a few.
 
     Args:
-        store: The lake's store.
-        table: Which table.
-        after: The number.
         listed: An entry that a listing has shown, and all before it.
     """
     number, far = after + 1, is_remote(store.uri)
@@ -161,13 +153,8 @@ def read_checkpoint(store: Store, table: TableName, *, to_add: bool = False) -> 
     """Return the manifest's snapshot; None where it is missing or damaged, for it is only derived.
 
     Args:
-        store: The lake's store.
-        table: Which table.
         to_add: Whether rows are only to be added: then a snapshot will do whose past is read
             when it is asked for, where the manifest is large.
-
-    Raises:
-        NewerFormatError: A newer release wrote it.
     """
     try:
         present = store.get_if_small(table.manifest, head_file.SMALL_BYTES) if to_add else None
@@ -216,8 +203,6 @@ def read_snapshot(store: Store, table: TableName, *, to_add: bool = False) -> Ta
     """Return the table's head.
 
     Args:
-        store: The lake's store.
-        table: Which table.
         to_add: As for :func:`read_checkpoint`.
 
     Returns:
@@ -266,8 +251,6 @@ def refresh(store: Store, snapshot: TableState, listed: int = 0) -> TableState:
     """Return the table's head, by what was committed since a snapshot was read.
 
     Args:
-        store: The lake's store.
-        snapshot: The snapshot.
         listed: An entry that a listing has shown; 0 for none.
 
     Raises:

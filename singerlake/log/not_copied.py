@@ -35,7 +35,6 @@ def read(store: Store) -> Absences:
 
     Raises:
         DamagedError: The file that says so cannot be read.
-        NewerFormatError: A newer release wrote it.
     """
     try:
         data = store.get(names.NOT_COPIED).data

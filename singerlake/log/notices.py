@@ -29,7 +29,6 @@ class Standing:
     """A notice whose time is not over.
 
     Attributes:
-        key: Its object.
         transaction: The ``erase``.
         until: When its time is over, ISO 8601 in UTC.
         rows: How many keys it has.
@@ -45,13 +44,8 @@ def write(store: Store, table: TableName, lines: bytes, until: str) -> Notice:
     """Write a notice, to be named by an ``erase``.
 
     Args:
-        store: The lake's store.
         table: The table.
         lines: Its keys, as :func:`erased_keys.encode_notice` takes them.
-        until: When its time is over.
-
-    Raises:
-        StoreError: The store refused.
     """
     said = Notice(erased_keys.new_id(), until)
     store.put_if_absent(key_of(table, said), erased_keys.encode_notice(lines))

@@ -21,9 +21,6 @@ class Repeats:
     """Syncs of about one size.
 
     Attributes:
-        rows: What the table has.
-        syncs: How many brought them.
-        last: Rows of the last.
         even: Whether all brought as many.
     """
 

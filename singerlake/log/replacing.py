@@ -59,7 +59,6 @@ def replacing(
     to be.
 
     Args:
-        log: The log.
         waiting: How to treat other writers, where the store makes them take turns.
 
     Raises:

@@ -30,7 +30,6 @@ def requested_transaction(
     It may be one whose rows were given up.
 
     Args:
-        head: The table's head.
         namings: All that the caller offers. The last transaction is meant if none has a value.
         required: Refuse if none has a value.
 

@@ -44,7 +44,6 @@ class Erasures:
     """What all erasures of a table left of its versions and blocks, by the last word on each.
 
     Attributes:
-        table: Whose.
         last: The last ``erase``; 0 where there was none.
         versions: What became of versions, by number.
         blocks: What became of blocks, by number.
@@ -73,7 +72,6 @@ class Erasures:
         """Gather what ``erase`` entries say.
 
         Args:
-            head: The table.
             erases: All of its ``erase`` entries, in order.
             is_start: As above; not needed where no lake version is looked at.
 

@@ -103,9 +103,6 @@ def adopting_entry(
     """The transaction that takes a table's files in, ready to be committed as number 1.
 
     Args:
-        store: The lake's store.
-        table: The table.
-        present: The files.
         known: Blocks that log entries still name, as file and offset; left out.
 
     Raises:
@@ -127,8 +124,6 @@ def unnamed_entry(store: Store, snapshot: TableState, present: list[Listed]) -> 
     Copies that a vacuum had begun to make of blocks which are named are left out.
 
     Args:
-        store: The lake's store.
-        snapshot: What is left.
         present: Files that it does not name.
 
     Raises:
@@ -210,7 +205,6 @@ class _ScannedBlock:
     """A block in a file, as far as its own bytes tell.
 
     Attributes:
-        written: When it was made.
         identity: What no two blocks have in common but copies of one.
         block: Its description; the number is 0 unless a vacuum put it together.
         schema: What its SCHEMA line says.

@@ -71,7 +71,6 @@ class SchemaChange:
         column: Which; None where it is about the table.
         before: What was there: a type, a JSON Schema, a description, the key's columns; None for
             nothing.
-        after: What is there.
     """
 
     change: str
@@ -115,7 +114,6 @@ class Comparison:
     Attributes:
         before: The first state.
         after: The second, by which both are read.
-        schema: How their schemas differ.
         matching: How rows find each other.
     """
 
@@ -169,7 +167,6 @@ def plan(head: TableState, before: str, after: str | None = None) -> Comparison:
     """Find two states, and compare their schemas.
 
     Args:
-        head: The table's head.
         before: A version's number or label, or ``@17`` for the state at transaction 17.
         after: The same; the head by default.
 

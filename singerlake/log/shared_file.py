@@ -39,14 +39,11 @@ def merge(
     """Read, change and write back, again and again until nobody came in between.
 
     Args:
-        store: The lake's store.
-        key: The file's key.
         read: Reads what it holds; a new one stands for a file that is missing or damaged.
         change: Changes what is there; None where nothing is to be changed.
         capabilities: The store's, where it is not open for writing yet.
         sure: Whether the file holds what cannot be made again: on a store that ignores conditions
             no change may then be lost, and that takes more time.
-        spell: Spells the file.
     """
     while True:
         value, etag = read()

@@ -92,8 +92,6 @@ class StagedTable:
     """What one update will add to one table.
 
     Args:
-        store: The lake's store.
-        table: The table.
         file_bytes: Roll to a new file at this compressed size.
     """
 
@@ -196,11 +194,7 @@ class StagedTable:
         return self._places[schema_hash]
 
     def publish(self) -> None:
-        """Make every file durable under a name of its own. Nothing is visible before the commit.
-
-        Raises:
-            StoreError: The store refused.
-        """
+        """Make every file durable under a name of its own. Nothing is visible before the commit."""
         for file in self._files:
             if not file.path:
                 file.path = self._publish(file)
@@ -256,16 +250,11 @@ def publish_blocks(
     """Write blocks to files of their own. Nothing is visible before a log entry names them.
 
     Args:
-        store: The lake's store.
-        table: The table.
         blocks: As for :meth:`StagedTable.add`.
         file_bytes: Roll to a new file at this compressed size.
 
     Returns:
         The blocks, durable, numbered from 1.
-
-    Raises:
-        StoreError: The store refused.
     """
     staged = StagedTable(store, table, file_bytes)
     try:
@@ -298,16 +287,11 @@ def publish_file(
     The name has never been another's, so whoever gets it from here may delete it again.
 
     Args:
-        store: The lake's store.
-        staged: The file.
         namer: Gives its names.
         together: What makes it durable later, with others; None where it is to be so at once.
 
     Returns:
         Its path within the table.
-
-    Raises:
-        StoreError: The store refused.
     """
     table = namer.table
     for _ in range(NAMES_TRIED):

@@ -19,7 +19,6 @@ class StateFile:
 
     Attributes:
         key: Its key on the store.
-        bytes: Its size.
         blocks: Its blocks that belong to the state, in order of number.
     """
 

@@ -41,7 +41,6 @@ class TableState:
     It never changes: ``folding`` makes another one of it and later entries.
 
     Attributes:
-        table: Whose.
         transactions: One summary each, in order; the last is the head.
         schemas: Every schema the table has had, by hash, in order of appearance.
         blocks: Every block there is, in order of number, each where it lies now.

@@ -115,8 +115,6 @@ def without_past(snapshot: TableState, past: Past, last: TransactionSummary) -> 
 
     Args:
         snapshot: Has all that a head file tells.
-        past: Reads the rest.
-        last: The last transaction.
     """
     return replace(
         snapshot,

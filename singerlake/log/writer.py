@@ -57,10 +57,7 @@ class TableWriter:
     """Commits staged rows to one table.
 
     Args:
-        store: The lake's store.
         table: The table; made by its first commit.
-        options: How to behave.
-        writer_id: Who writes.
     """
 
     def __init__(
@@ -100,8 +97,6 @@ class TableWriter:
         """Commit what was staged as one transaction.
 
         Args:
-            staged: What.
-            metrics: Counts for the log entry.
             catalogue: Whether to bring the tap's catalogue and the lake's file up to date;
                 a writer of many tables does it once for all, with :func:`update_lake`.
             overlay: What people said of the table when the rows were checked; None where nobody
@@ -252,10 +247,6 @@ def hold_locks(
     """Hold the locks of some of a table's schemas.
 
     Args:
-        store: The lake's store.
-        table: The table.
-        schema_hashes: Of which schemas.
-        writer_id: Who takes them.
         options: How long to wait for others.
         is_done: See :class:`WriterLock`.
 
@@ -285,9 +276,7 @@ def clean_up(error: BaseException, locks: HeldLocks, withdraw: Callable[[], None
     nobody takes it for a table whose log was lost.
 
     Args:
-        error: What came.
         locks: Held by the writer.
-        withdraw: Deletes the files.
     """
     certain = isinstance(error, SingerlakeError) and not isinstance(error, OutcomeUnknownError)
     try:
@@ -303,7 +292,6 @@ def update_checkpoint(store: Store, snapshot: TableState, *, always: bool = Fals
     """Write the manifest after a commit if it is due, and the head file. Never raises for them.
 
     Args:
-        store: The lake's store.
         snapshot: The table after the commit.
         always: Whether due or not.
     """
@@ -320,7 +308,6 @@ def update_lake(
     """Bring catalogues and the lake's file up to date after commits. Never raises for them.
 
     Args:
-        store: The lake's store.
         committed: The tables after the commits.
         known_taps: Taps that the lake's file is known to name, so that it need not be read.
     """

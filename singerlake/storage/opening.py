@@ -103,7 +103,6 @@ def folder(uri: str, what: str = "a lake") -> Path:
 
     Args:
         uri: What they wrote; nothing that :func:`is_remote` says is a bucket.
-        what: What lies there, for messages.
 
     Raises:
         UsageError: It is another URI, or not quite one.

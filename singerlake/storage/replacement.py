@@ -10,9 +10,6 @@ def confirm_replacement(store: Store, key: str, data: bytes, where: str) -> str:
     """Tell our own replacement, whose answer was lost, from another's; gives its etag.
 
     Args:
-        store: Where it was made.
-        key: The key.
-        data: What we wrote.
         where: The key as messages name it.
 
     Raises:

@@ -27,7 +27,6 @@ def threads(count: int, name: str) -> Iterator[ThreadPoolExecutor]:
 
     Args:
         count: How many at most.
-        name: What theirs begin with.
     """
     pool = ThreadPoolExecutor(count, name)
     given_up = False
@@ -49,7 +48,6 @@ def in_order(store: Store, look: Callable[[Item], Found], items: Iterable[Item])
     Args:
         store: Where the items are. On a disk of this machine one look follows the other.
         look: Called on threads.
-        items: What to look at.
     """
     if not is_remote(store.uri):
         yield from map(look, items)

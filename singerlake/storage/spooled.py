@@ -21,7 +21,6 @@ class SpooledFile(Staged):
 
     Args:
         upload: Publishes a local file of a size under a key.
-        delete: Deletes what a key names.
     """
 
     def __init__(

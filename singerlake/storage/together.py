@@ -28,7 +28,6 @@ class Together:
 
         Raises:
             KeyExistsError: The key is taken; nothing was changed.
-            StoreError: The store refused.
         """
         staged.publish(key)
 

@@ -30,8 +30,6 @@ class SeenLock:
     """A lock as it was seen.
 
     Attributes:
-        key: Where its file lies.
-        target: What it locks.
         holder: Who wrote it; empty where the file cannot be read.
         acquired: When it was taken, by the holder's clock.
         refreshed: When it was last said to live, by the holder's clock.

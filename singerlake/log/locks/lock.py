@@ -74,9 +74,6 @@ class WriterLock:
     """Holds a lock's file while a writer publishes and commits.
 
     Args:
-        store: The lake's store.
-        key: The lock's key.
-        writer_id: Who takes it.
         wait_seconds: See :class:`Waiting`.
         stale_seconds: See :class:`Waiting`.
         clock: The waiter's clock, seconds.

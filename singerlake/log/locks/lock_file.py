@@ -35,12 +35,7 @@ from singerlake.storage.base import (
 
 
 class LockFile(ABC):
-    """One lock's file.
-
-    Args:
-        store: The lake's store.
-        key: The file's key.
-    """
+    """One lock's file."""
 
     trouble = ""
     """Why the lock could not be had although it was free, for a person."""
@@ -170,8 +165,6 @@ def lock_file(
     """Choose how a lock's file is written: the way that its store allows.
 
     Args:
-        store: The lake's store.
-        key: The file's key.
         clock: Seconds.
         capabilities: What the store is known to do.
         settles: On a store that ignores conditions, how many settle times to wait before the

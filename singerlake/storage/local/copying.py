@@ -30,9 +30,6 @@ class Opener:
 
     The way to a folder is gone once for all of them: it stays open until a file of another one
     is wanted.
-
-    Args:
-        root: The lake's own folder.
     """
 
     def __init__(self, root: Path) -> None:
@@ -61,8 +58,6 @@ def copy_ranges(root: Path, ranges: Iterable[Range], target: int, at: int) -> li
     """Copy parts of a lake's files into another file, one behind the other.
 
     Args:
-        root: The lake's own folder.
-        ranges: Which parts.
         target: Descriptor of the file to write.
         at: Where the first byte goes.
 

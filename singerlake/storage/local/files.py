@@ -101,7 +101,6 @@ def folder(
     """Open a folder below a lake's own, by whose descriptor to name what lies in it.
 
     Args:
-        root: The lake's own folder.
         parts: The names of the folders on the way.
         make: Makes the ones that are missing, each durable in its own parent; None to make none.
         durable: Whether those that are there already are to be durable as well.
@@ -121,7 +120,6 @@ def open_file(root: Path, parts: Sequence[str], flags: int = os.O_RDONLY) -> int
     """Open a regular file of a lake.
 
     Args:
-        root: The lake's own folder.
         parts: The names of the folders on the way, and its own.
         flags: As for ``os.open``.
 
@@ -139,8 +137,6 @@ def open_in(handle: int, name: str, where: Path | str, flags: int = os.O_RDONLY)
 
     Args:
         handle: The folder's descriptor.
-        name: The file's name in it.
-        where: Its path, for messages.
         flags: As for ``os.open``.
 
     Raises:
@@ -170,10 +166,8 @@ def link(root: Path, source: Sequence[str], parts: Sequence[str], names: Durable
     """Give a file another name, durable, in folders that are made where they are missing.
 
     Args:
-        root: The lake's own folder.
         source: The names of the folders on the way to the file, and its own.
         parts: Likewise for the other name.
-        names: Makes folders.
 
     Raises:
         OSError: There is no such file, the name is taken, or the disk refused.

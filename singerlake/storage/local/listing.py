@@ -31,8 +31,6 @@ def walk(
     Pipes and the like are skipped: they hold nothing, and asking for one is an error.
 
     Args:
-        root: The lake's folder.
-        parts: The way from there.
         links: Whether to yield symbolic links, too, rather than to refuse them.
 
     Raises:
@@ -67,7 +65,6 @@ def holds_files(parent: int, name: str) -> bool:
 
     Args:
         parent: Descriptor of the folder that it lies in.
-        name: Its name in there.
     """
     try:
         handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)

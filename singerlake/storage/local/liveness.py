@@ -31,7 +31,6 @@ class Session:
     """Names staged files for one store in one process.
 
     Args:
-        root: The lake's own folder.
         staging: The name of the staging folder in it; there already.
     """
 
@@ -95,7 +94,6 @@ def abandoned_files(root: Path, staging: str, keep: str) -> Iterator[Leftover]:
     """List what lies in a staging folder and belongs to no live process.
 
     Args:
-        root: The lake's own folder.
         staging: The name of the staging folder.
         keep: The name of a file that belongs to nobody.
 

@@ -29,7 +29,6 @@ class map_os_errors:  # noqa: N801
 
     Args:
         action: What it does, for example ``read``.
-        path: To what.
 
     Raises:
         KeyMissingError: It was to be read, and is not there.

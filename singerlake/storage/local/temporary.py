@@ -19,12 +19,7 @@ STAGING_FOLDER = STAGING.rstrip("/")
 
 
 class TemporaryFiles:
-    """The temporary files of one store in one process.
-
-    Args:
-        root: The lake's folder.
-        names: Makes the staging folder.
-    """
+    """The temporary files of one store in one process."""
 
     def __init__(self, root: Path, names: files.DurableNames) -> None:
         self._root = root
@@ -64,7 +59,6 @@ class TemporaryFiles:
         somebody may move it.
 
         Args:
-            data: What it holds.
             durable: Whether that must outlast a power cut.
 
         Yields:
@@ -91,7 +85,6 @@ class TemporaryFiles:
         """Open a file.
 
         Args:
-            name: Its name.
             flags: As for ``os.open``.
 
         Raises:

@@ -33,7 +33,6 @@ class LocalTogether(Together):
     """Waits for the disk once for many files.
 
     Args:
-        root: The lake's folder.
         names: Sees to the names of folders, where each file gets its own fsync.
         link: Gives what lies under one key another, not durable yet.
     """

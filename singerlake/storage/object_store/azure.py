@@ -42,9 +42,6 @@ class Account:
     """How an account is reached.
 
     Attributes:
-        name: Its name.
-        endpoint: Its address.
-        key: Its key.
         signature: A shared access signature.
         source: Where the credentials come from, for people; None where no key and no signature
             is given.
@@ -183,7 +180,6 @@ def client_of(options: StoreOptions, container: str) -> Callable[..., Any]:
 
     Args:
         options: As the settings say.
-        container: Its name.
     """
     from obstore.store import AzureStore
 

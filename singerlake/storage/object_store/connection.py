@@ -88,7 +88,6 @@ def connect(vendor: Vendor, container: str, options: StoreOptions) -> Connection
     """Make clients; nothing is sent yet.
 
     Args:
-        vendor: Whose.
         container: The bucket or container.
         options: As the settings say; what they leave open, the vendor's variables do.
 

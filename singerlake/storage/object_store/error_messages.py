@@ -115,10 +115,7 @@ def for_answer(vendor: Vendor, code: str, status: int, given: str) -> str:
     """Say what an answer means.
 
     Args:
-        vendor: Whose it is.
         code: The service's own code; empty where the answer had none.
-        status: The HTTP status.
-        given: The container's name.
     """
     words = _CODES.get(code) or _CODES.get(str(status))
     if words is None and status == HTTPStatus.UNAUTHORIZED:
@@ -144,7 +141,6 @@ def for_failure(kind: str, endpoint: str) -> str:
     """Say what a failure without an answer means.
 
     Args:
-        kind: obstore's word for it.
         endpoint: The address that requests go to.
     """
     words = _KINDS.get(kind, "the connection to {endpoint} broke off: run it again")

@@ -23,7 +23,6 @@ def look(uri: str, options: StoreOptions | None = None) -> tuple[str, str, float
 
     Args:
         uri: ``gs://bucket/prefix`` or ``az://container/prefix``.
-        options: As for the store.
 
     Returns:
         Where credentials come from; the address that requests go to; and the seconds by which this
@@ -47,9 +46,6 @@ def clock_ahead(address: str) -> float | None:
     """Return the seconds by which this machine's clock is ahead of a service's, to about one.
 
     By the date of whatever answer comes, be it a refusal; None where it does not tell the time.
-
-    Args:
-        address: The container's.
     """
     before = time.time()
     try:

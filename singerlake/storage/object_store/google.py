@@ -70,7 +70,6 @@ def client_of(options: StoreOptions, bucket: str) -> Callable[..., Any]:
 
     Args:
         options: As the settings say; what they leave open, Google's variables do.
-        bucket: Its name.
     """
     from obstore.store import GCSStore
 

@@ -58,7 +58,6 @@ def split(uri: str, what: str = "a lake") -> tuple[Vendor, str, str]:
 
     Args:
         uri: The URI.
-        what: What lies there, for messages.
 
     Raises:
         UsageError: It is not of the form ``gs://bucket/prefix`` or ``az://container/prefix``.

@@ -137,12 +137,7 @@ def _broken(error: BaseException, text: str) -> str:
 
 
 class Requests:
-    """Requests of one lake, repeated where that helps, and their errors.
-
-    Args:
-        uri: The lake's.
-        connection: Which way they go.
-    """
+    """Requests of one lake, repeated where that helps, and their errors."""
 
     def __init__(self, uri: str, connection: Connection) -> None:
         self._uri = uri
@@ -158,8 +153,6 @@ class Requests:
 
         Args:
             action: What is being done, as a verb.
-            key: With which object.
-            request: It.
 
         Raises:
             KeyMissingError: There is no such object.
@@ -173,14 +166,11 @@ class Requests:
 
         Args:
             action: What is being done, as a verb.
-            key: With which object.
-            request: It.
 
         Raises:
             KeyExistsError: The condition failed; ``DoubtfulConflictError`` where an attempt
                 before, whose answer was lost, may be why.
             OutcomeUnknownError: It may have been done.
-            StoreError: The store refused.
         """
         return self._made(action, key, request, write=True)
 

@@ -64,7 +64,6 @@ class _Pages:
     """A listing, a page at a time; one that breaks off goes on where it did.
 
     Args:
-        client: obstore's.
         folder: What all names begin with; None for all.
     """
 
@@ -123,7 +122,6 @@ class ObjectStore(Store):
         Args:
             uri: ``gs://bucket/prefix`` or ``az://container/prefix``, or the bucket or container
                 alone, taken as it is: nothing is decoded.
-            options: Credentials and endpoint.
 
         Raises:
             UsageError: The URI or the options cannot be used.

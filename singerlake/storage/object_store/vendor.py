@@ -80,8 +80,6 @@ class Connection:
     """Clients of a bucket, or container; they are made once in a process.
 
     Attributes:
-        vendor: Whose it is.
-        container: Its name.
         endpoint: The address that requests go to.
         quick: obstore's client for what is short: an answer that says nothing for a while fails.
         bulk: Its client for large objects going up, while which nothing can be heard.

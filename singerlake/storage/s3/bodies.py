@@ -21,8 +21,6 @@ def read(
 
     Args:
         client: boto3's.
-        errors: Turns errors into ours.
-        key: The object's, for messages.
         target: What is asked for, as boto3 names it.
         whole: Whether it is all of an object, which may be larger than any of ours.
 

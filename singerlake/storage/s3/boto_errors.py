@@ -94,8 +94,6 @@ class ErrorMapper:
     """Errors of requests to one lake.
 
     Args:
-        uri: The lake's.
-        bucket: Its bucket.
         endpoint: The address that requests go to.
     """
 
@@ -114,7 +112,6 @@ class ErrorMapper:
 
         Args:
             action: What is being done, as a verb.
-            key: With which object.
             write: Whether a failure may leave it unknown what was written.
         """
         # ``from None``: their text can quote a request's headers, and with them a token.

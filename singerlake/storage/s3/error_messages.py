@@ -132,9 +132,7 @@ def for_code(code: str, status: int, message: str, bucket: str, region: str) -> 
 
     Args:
         code: S3's error code; the status where the answer had no body.
-        status: The HTTP status.
         message: S3's own message, used for codes that are not known here.
-        bucket: The lake's bucket.
         region: The bucket's region, where the answer tells it.
     """
     words = _CODES.get(code) or (_DENIED if code.startswith("KMS.") else _CODES.get(str(status)))

@@ -51,7 +51,6 @@ def look(uri: str, options: StoreOptions | None = None) -> S3Facts:
 
     Args:
         uri: ``s3://bucket/prefix``.
-        options: As for the store.
 
     Raises:
         UsageError: The URI or the options cannot be used.

@@ -12,9 +12,7 @@ class BelowPrefix:
 
     Args:
         client: boto3's.
-        bucket: The bucket.
         base: The lake's prefix, with its slash; empty for the whole bucket.
-        errors: Turns errors into ours.
     """
 
     def __init__(self, client: Any, bucket: str, base: str, errors: ErrorMapper) -> None:

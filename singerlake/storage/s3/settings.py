@@ -145,7 +145,6 @@ def split(uri: str, what: str = "a lake") -> tuple[str, str]:
 
     Args:
         uri: The URI.
-        what: What lies there, for messages.
 
     Raises:
         UsageError: It is not of this form.

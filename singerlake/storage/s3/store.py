@@ -120,7 +120,6 @@ class S3Store(Store):
 
         Args:
             uri: ``s3://bucket`` or ``s3://bucket/prefix``, taken as it is: nothing is decoded.
-            options: Credentials, region and endpoint.
 
         Raises:
             UsageError: The URI or the options cannot be used.

@@ -43,9 +43,6 @@ def clock_ahead(client: Any) -> float | None:
 class _WholeAnswers:
     """Sends requests, and reads answers as a whole but for the objects that are asked for.
 
-    Args:
-        session: What sends them.
-
     Attributes:
         told: The time by the service's last answer, and by this machine's clock meanwhile.
     """
