@@ -62,9 +62,7 @@ def split(table: pa.Table, part: NDArray[Any], parts: int) -> Iterator[tuple[int
     """Give the rows of each part that has some.
 
     Args:
-        table: The rows.
         part: The part of each, from 0.
-        parts: How many there are.
     """
     if parts == 1:
         if len(table):

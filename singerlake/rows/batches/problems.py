@@ -69,7 +69,6 @@ class RowProblem(NamedTuple):
 
         Args:
             source: As in :class:`Problem`, but without the row.
-            line: As there.
             row_id: Names the row where it has no line.
         """
         value = None if self.value is None else kept(self.value)

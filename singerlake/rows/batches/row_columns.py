@@ -49,12 +49,7 @@ def aliases(columns: Columns | range | int) -> list[str]:
 
 
 def row_schema(columns: Columns, extra: Iterable[str] = (*PROVENANCE, DELETED)) -> pa.Schema:
-    """Return the schema of rows inside.
-
-    Args:
-        columns: The table's.
-        extra: Those of ours that follow.
-    """
+    """Return the schema of rows inside."""
     own = [pa.field(alias(i), arrow_type(type_)) for i, (_, type_) in enumerate(columns)]
     return pa.schema([*own, *(pa.field(name, TYPES[name]) for name in extra)])
 
@@ -65,7 +60,6 @@ def file_schema(columns: Columns, *, layer: bool = False) -> pa.Schema:
     Our names get more underscores in front where the table has such a column itself, in any case.
 
     Args:
-        columns: The table's.
         layer: Whether the files are a layer's, which says of each row whether it is deleted.
     """
     taken = {name.casefold() for name, _ in columns}

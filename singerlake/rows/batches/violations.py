@@ -19,8 +19,6 @@ class Violation:
     """The rows of a state that do not keep a constraint.
 
     Attributes:
-        name: The constraint's.
-        words: What it asks for.
         rows: How many rows break it.
         first: The first of them: what each has in the constraint's columns, and where it is; of
             ``unique`` the values that several rows have.

@@ -44,8 +44,6 @@ class BlockReader:
     """Reads some columns of some blocks. Sent to executors by value: the store goes with it.
 
     Attributes:
-        store: The lake's store.
-        table: Whose blocks.
         tasks: The blocks of each task, encoded: each task is sent all of them, and decodes
             its own. Empty where they are too many for that: a task is sent its own then.
         sources: What each schema that the blocks were written under has of the table's columns.
@@ -87,7 +85,6 @@ class BlockReader:
         """Make one for a table.
 
         Args:
-            store: The lake's store.
             snapshot: Knows the schemas.
             blocks: Those of each task.
             target: The columns wanted.
@@ -162,7 +159,6 @@ class BlockReader:
         """Return what is needed to read a block besides its bytes.
 
         Args:
-            block: Its entry in the log.
             proved: Whether it says that its types are proved.
         """
         source = self.sources[block.schema_hash]

@@ -60,7 +60,6 @@ def of_lines(texts: Iterable[bytes | memoryview], wanted: Members) -> Bounds | N
 
     Args:
         texts: RECORD and ACTIVATE_VERSION lines, each ended by a newline.
-        wanted: Members of their records.
 
     Returns:
         None where a value is not what its column says, or a line cannot be read.

@@ -40,8 +40,6 @@ def cast_columns(
 
     Args:
         decoded: The block's rows; misfits are noted in it.
-        source: Its columns.
-        target: Columns of the table's schema.
         where: What to call the block in an error.
         keys: Columns by which rows are told apart: here every value must be turned.
         table: Whose block it is; named in the error about a key that cannot be turned.
@@ -123,8 +121,6 @@ def text_as(value: Any, source: Type, target: Type) -> bytes:
 
     Args:
         value: As Arrow gives it; not null.
-        source: Its type.
-        target: The other.
     """
     if source.kind in _TEXTS and target.kind in (Kind.STRUCT, Kind.LIST):
         return str(value).encode()  # JSON text, kept as such until the schema said more

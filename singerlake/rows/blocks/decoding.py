@@ -109,7 +109,6 @@ def read_some(text: bytes, spec: BlockSpec, picked: NDArray[np.int64]) -> pa.Rec
     """Read some rows of an inflated block.
 
     Args:
-        text: The block.
         spec: As for :func:`read`.
         picked: Which of its rows, from 0, rising.
 

@@ -23,7 +23,6 @@ class ColumnDefault:
     """The defaults of one column.
 
     Attributes:
-        type: The column's.
         values: Pairs of a block's number and the value from that block on, as JSON has it.
         first_block: The first that may hold values of the column.
     """
@@ -58,12 +57,7 @@ class ColumnDefault:
 
 
 def wanted_defaults(snapshot: TableState, wanted: Columns) -> dict[str, ColumnDefault]:
-    """Return the defaults of those columns that people added, by the names that people see.
-
-    Args:
-        snapshot: Knows the overlay.
-        wanted: The columns to be read.
-    """
+    """Return the defaults of those columns that people added, by the names that people see."""
     overlay, types = snapshot.overlay, dict(wanted)
     found: dict[str, ColumnDefault] = {}
     for member, added in overlay.added.items():

@@ -44,7 +44,6 @@ class DecodedRows:
 
     Attributes:
         columns: The values; null where one does not fit.
-        versions: The rows' Singer versions.
         deleted: Which rows are deletions.
         misfits: By row and column, the error about a value that does not fit.
     """

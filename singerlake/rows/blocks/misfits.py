@@ -30,7 +30,6 @@ class Misfit:
 
     Attributes:
         block: The block that its row came in.
-        ordinal: The row's ordinal there.
         error: What is wrong with it; the value is shortened.
         key: The row's key, as texts; empty in a table without.
     """
@@ -50,8 +49,6 @@ class ColumnMisfits:
     """The values of a state that one column cannot hold.
 
     Attributes:
-        column: The column's name.
-        type: Its type.
         values: How many.
         first: The first of them.
     """
@@ -83,8 +80,6 @@ def ways_out(table: TableName, columns: Sequence[str], *, keyed: bool) -> str:
     """Say in a sentence what can be done about misfits for good.
 
     Args:
-        table: The table.
-        columns: Those with misfits.
         keyed: Whether the table has a key, by which a row that comes again replaces the old.
     """
     again = "sync these rows again with values that fit, or under a schema that allows them; or "
@@ -111,7 +106,6 @@ def key_ways_out(table: TableName | None, column: str, *, rounds: bool = False) 
 
     Args:
         table: The table, if it is known.
-        column: The column.
         rounds: Whether the value only has more digits than the column keeps.
     """
     if rounds:
@@ -130,7 +124,6 @@ def key_of_two_types(table: TableName | None, column: str, *, numbers: bool) -> 
 
     Args:
         table: The table, if it is known.
-        column: The column.
         numbers: Whether its values were written as numbers.
     """
     part = "and the column is part of the key, so no query can read the table"

@@ -76,7 +76,6 @@ class Placed(msgspec.Struct):
         source: The number of its source.
         line: Its line; -1 where there is none.
         row: The id of the row.
-        problem: The problem.
     """
 
     source: int
@@ -119,11 +118,9 @@ class AskedStep:
 
     Attributes:
         reader: Gives batches of ``given.rows.given_schema``; None where such batches come in.
-        columns: The table's.
         keys: Indexes of its key's columns.
         named: Indexes of the columns that the rows name.
         cells: Indexes of those that the change names, and of the key's.
-        number: The row set's.
         first_source: The number of its first source.
         sources: What messages call its sources.
         deletes: Whether all rows are to go.

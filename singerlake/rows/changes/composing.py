@@ -38,10 +38,7 @@ class Composed:
     """What is asked, by the numbers of keys.
 
     Args:
-        spec: What the change asks for.
-        asked: The rows.
         numbers: The number of each one's key.
-        count: How many numbers there are.
 
     Attributes:
         asked_for: Whether any row asks for the key.

@@ -49,7 +49,6 @@ class Judge:
     """Judges one part.
 
     Args:
-        spec: What the change asks for.
         asked: The rows that are asked for.
         present: Those that are there.
         composed: What is asked, by the numbers of keys.

@@ -50,7 +50,6 @@ class StaleRow(msgspec.Struct):
     Attributes:
         source: The number of its source.
         line: Its line; -1 where there is none.
-        row: Its id.
         read: The versions in which it was read.
         now: That which it has; None where it is gone.
     """
@@ -66,7 +65,6 @@ class MergeSummary(msgspec.Struct):
     """What a task has found.
 
     Attributes:
-        counts: Rows by status.
         repeated: Keys that one step names twice.
         twice: The first of them.
         faults: The first of the rows that cannot be.
@@ -99,7 +97,6 @@ class MergeSpec:
     """What a change asks for.
 
     Attributes:
-        columns: The table's.
         keys: Indexes of its key's columns.
         cells: Indexes of the columns that are named, and of the key's.
         sets: Of each row set, the indexes of the columns that its rows set.

@@ -40,11 +40,7 @@ _PACKED_ROWS = 65_536
 
 @dataclass
 class MergeStep:
-    """Finds what becomes of rows. Sent to the executors.
-
-    Attributes:
-        spec: What is asked.
-    """
+    """Finds what becomes of rows. Sent to the executors."""
 
     spec: MergeSpec
 

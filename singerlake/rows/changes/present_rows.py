@@ -27,7 +27,6 @@ class PresentStep:
     """Shares out those rows of a state that may be asked for.
 
     Attributes:
-        columns: The table's.
         keys: Indexes of its key's columns.
         cells: Indexes of the columns whose cells are wanted, besides the key's.
         asked: What a :class:`KeyFilter` is made of; None for all rows.

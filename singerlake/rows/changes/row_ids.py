@@ -59,7 +59,6 @@ def id_text(values: Sequence[Any], columns: Columns) -> str:
 
     Args:
         values: Those of the key's columns; of a table without a key, block and ordinal.
-        columns: The key's.
     """
     if not columns:
         return ":".join(str(value) for value in values if value is not None)

@@ -49,7 +49,6 @@ def row_texts(batch: pa.RecordBatch, columns: Columns, around: Around = _BARE) -
 
     Args:
         batch: Whose columns are those of ``columns``, in the same order.
-        columns: Their names and types.
         around: What to put before and behind each.
     """
     return _object_texts(batch.columns, columns, batch.num_rows, around)
@@ -81,7 +80,6 @@ def object_texts(
     Args:
         members: The names, in the order in which they are to stand, and for each the values'
             texts, null in an object that has it not.
-        count: How many objects.
         around: What to put before and behind each.
     """
     before, after = around
@@ -208,7 +206,6 @@ def list_texts(array: pa.ListArray, items: pa.Array) -> pa.Array:
     """Write lists whose items are written already.
 
     Args:
-        array: The lists.
         items: The texts of ``array.flatten()``.
     """
     lengths = pc.fill_null(pc.list_value_length(array), 0)

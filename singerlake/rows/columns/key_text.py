@@ -63,7 +63,6 @@ def too_fine(raw: bytes, own: Type) -> str | None:
 
     Args:
         raw: Its JSON.
-        own: The column's type.
     """
     if not values.only_rounds(raw, own):
         return None

@@ -61,8 +61,6 @@ class LocalFile:
     """A file that every task finds under the same path.
 
     Attributes:
-        name: What messages call it.
-        path: Where it is.
         size: How many bytes it has.
         modified: When it was last changed, in nanoseconds since 1970.
     """
@@ -115,9 +113,6 @@ class StoreFile:
     """An object of a store, such as a file that was staged there for a cluster's executors.
 
     Attributes:
-        name: What messages call it.
-        store: Where it lies.
-        key: Its key there.
         size: How many bytes it has.
     """
 
@@ -149,7 +144,6 @@ def chunks(source: ByteSource, start: int = 0, stop: int | None = None) -> Itera
     """Read a file from some byte to its end.
 
     Args:
-        source: The file.
         start: The first byte wanted.
         stop: Where the caller hopes to end: a chunk ends there, and little is read at once of what
             is behind it.

@@ -17,10 +17,6 @@ from singerlake.rows.given.files import JSONL, PARQUET, GivenFile
 def check_files(files: Sequence[GivenFile], dialect: Dialect) -> list[str]:
     """Refuse files that cannot make a new table.
 
-    Args:
-        files: Files of one format.
-        dialect: How they are written, if they are CSV.
-
     Returns:
         What was found of how they are written, and nobody said.
 
@@ -43,8 +39,6 @@ def check_for_table(
     """Refuse files whose rows a table cannot take.
 
     Args:
-        files: Files of one format.
-        dialect: How they are written, if they are CSV.
         columns: The table's columns.
         keys: Names of those that are its key.
 

@@ -86,7 +86,6 @@ def open_files(
 
     Args:
         paths: Their paths; ``-`` is standard input.
-        stdin: Standard input.
         format_: Their format, where their names do not say.
 
     Raises:
@@ -169,7 +168,6 @@ def within_reach(files: Sequence[GivenFile], store: Store) -> Iterator[list[Give
     They lie beside the store's other staged files, which no reader looks at.
 
     Args:
-        files: On this machine.
         store: The lake's store, open for writing.
     """
     with ExitStack() as stack:

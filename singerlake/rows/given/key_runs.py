@@ -21,7 +21,6 @@ class Run(msgspec.Struct):
     Attributes:
         rising: Whether each is greater than the one before.
         first: The first, if there is one.
-        last: The last.
     """
 
     rising: bool = True
@@ -51,7 +50,6 @@ class KeyRuns:
     """Follows the columns of a key that can be followed.
 
     Args:
-        columns: The table's columns.
         keys: The names of its key.
     """
 

@@ -15,7 +15,6 @@ def check_distinct(source: str, names: Sequence[str]) -> None:
 
     Args:
         source: What messages call the file.
-        names: Its columns.
 
     Raises:
         InputError: So it is.
@@ -36,9 +35,6 @@ def check_named(
 
     Args:
         source: What messages call the file.
-        names: Its columns.
-        columns: The table's.
-        keys: Those that are its key.
 
     Raises:
         InputError: It cannot; names the first column in the way, and what may have been meant.

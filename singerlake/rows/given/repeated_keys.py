@@ -36,9 +36,6 @@ class KeyParts:
 
     Attributes:
         reader: Gives batches of ``given.rows.given_schema`` with the key's columns.
-        columns: The table's columns.
-        indexes: Those of the key.
-        parts: How many.
     """
 
     reader: Step
@@ -62,11 +59,7 @@ class KeyParts:
 
 @dataclass
 class RepeatedKeys:
-    """Finds the keys of a part that are there twice, with the places of the first and the last.
-
-    Attributes:
-        count: How many columns the key has.
-    """
+    """Finds the keys of a part that are there twice, with the places of the first and the last."""
 
     count: int
 

@@ -56,11 +56,7 @@ class SpecialNames(NamedTuple):
 
 
 def special_names(columns: Iterable[str]) -> SpecialNames:
-    """Name them for a table: as ``query --row-metadata`` does, with more underscores where needed.
-
-    Args:
-        columns: The table's own columns.
-    """
+    """Name them as ``query --row-metadata`` does, with more underscores if needed."""
     taken = {name.casefold() for name in columns}
     front = "_"
     while {f"{front}{name}" for name in ("row_id", "row_version", "transaction")} & taken:

@@ -54,9 +54,6 @@ class ArrowLines:
     def lines(self, batch: pa.RecordBatch) -> bytes:
         """Write rows.
 
-        Args:
-            batch: The rows.
-
         Returns:
             A record a line.
 
@@ -151,10 +148,6 @@ def _json_texts(array: pa.Array, name: str) -> pa.Array:
 
 def natural_texts(array: pa.Array, name: str) -> pa.Array:
     """Write values as what they are, whatever a schema says.
-
-    Args:
-        array: The values.
-        name: The column's, for errors.
 
     Raises:
         InputError: They are of a type that JSON has not.

@@ -44,7 +44,6 @@ class Spelling:
     """How the values of a column, or of a part of it, are written.
 
     Attributes:
-        type: Their type.
         nullable: Whether the schema allows null.
         required: Whether an object must have the member.
         as_string: Whether a number is written as a JSON string.
@@ -66,8 +65,6 @@ def spelling_of(type_: Type, spec: Any, root: Spec, *, required: bool) -> Spelli
     """Find out how a column is written.
 
     Args:
-        type_: Its type.
-        spec: Its property's schema.
         root: The whole schema, in which ``$ref`` is looked up.
         required: Whether a record must have it.
     """

@@ -99,7 +99,6 @@ class LaidLines:
         """Return a block's lines as they go out.
 
         Args:
-            block: The block.
             text: Its lines, the SCHEMA first; some may be left out.
 
         Raises:
@@ -208,7 +207,6 @@ class _Members:
         """Return the members of a record that are others as people see it; None for one that goes.
 
         Args:
-            record: Its members.
             version: The block that the row came in.
         """
         changed: dict[str, bytes | None] = {}

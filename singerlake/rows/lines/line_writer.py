@@ -64,10 +64,7 @@ def cannot_delete(table: object, block: int, row: int, name: str) -> ViolationsE
     """Return the error of a row without a value of a part of its key, which is to be deleted.
 
     Args:
-        table: The table.
-        block: The row's block.
         row: Its place among the block's records.
-        name: The member of its record.
     """
     return ViolationsError(
         f"row {block}:{row} of {table} has no value of {name!r}, which is part of its key, so no "
@@ -81,13 +78,10 @@ class LineWriter:
     """Writes rows again. Sent to the executors by value: the store goes with it.
 
     Attributes:
-        store: The lake's store.
-        table: Whose rows.
         blocks: The blocks that rows come from, in order of number; where there are several
             tasks, each gets its own with its mark.
         version: The Singer version to write rows under; None leaves them as they are.
         stamp: The time at which deleted rows were deleted.
-        block_rows: Rows in a block.
         file_bytes: Compressed size of a file.
         deletions: By the hash of a row's schema, the hash and the SCHEMA line to delete the row
             under, where these are not its own.
@@ -198,10 +192,7 @@ def publish_activation(
     """Write a block of ACTIVATE_VERSION lines alone, behind which a version's rows come.
 
     Args:
-        store: The lake's store.
-        table: The table.
         schema_hash: The schema that the block is under.
-        schema: That schema.
         version: The version; the one before is activated too. Then all rows before both are gone,
             whatever their version.
     """

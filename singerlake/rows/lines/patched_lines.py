@@ -40,7 +40,6 @@ class NewValues(NamedTuple):
     """What a member is set to.
 
     Attributes:
-        name: Its name.
         is_set: In which rows it is set.
         texts: The values as JSON, large strings; null takes the member away.
     """
@@ -68,8 +67,6 @@ class _Edit(NamedTuple):
     """A span in each line, and what takes its place; in lines that are not meant it is nowhere.
 
     Attributes:
-        start: Where it begins.
-        end: Where it ends.
         is_set: The lines that are meant.
         texts: What takes its place; None for a place where lines are only cut.
     """
@@ -85,7 +82,6 @@ def patched_lines(lines: pa.Array, new: Sequence[NewValues], stamp: str) -> Patc
 
     Args:
         lines: Large binary, each with its newline.
-        new: What is set.
         stamp: The ``time_extracted`` that lines get.
     """
     rows = np.arange(len(lines))

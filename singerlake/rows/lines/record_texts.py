@@ -130,9 +130,6 @@ class RecordTexts:
         """Do as :meth:`records`, and leave the records in one array.
 
         Args:
-            batch: As there.
-            named: As there.
-            sets: As there.
             around: What to put before and behind each record.
         """
         members: list[tuple[str, Spelled]] = []

@@ -119,7 +119,6 @@ class Respelling:
 
         Args:
             row: The row's index in its block.
-            line: Its line.
         """
         record = _ENVELOPE.decode(line).record
         new: Members = {}

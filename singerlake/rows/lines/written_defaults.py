@@ -26,7 +26,6 @@ class AddedDefaults:
     """An added column, as records under one schema have it.
 
     Attributes:
-        name: The member's name.
         declared: Whether the schema declares it.
         first_block: The first block whose records may have it.
         starts: The blocks from which on defaults hold, rising.
@@ -63,9 +62,7 @@ class DefaultsWritten:
 
     Attributes:
         entry: A schema that declares all the added columns.
-        hash: Its hash.
         schema_line: Its SCHEMA line.
-        columns: The added columns.
     """
 
     entry: SchemaEntry
@@ -96,7 +93,6 @@ def defaults_written(snapshot: TableState, hashes: Iterable[str]) -> dict[str, D
 
     Args:
         snapshot: Knows the schemas, and the overlay.
-        hashes: Of the rows' schemas.
     """
     added = snapshot.overlay.added
     return {name: _of(snapshot, name) for name in hashes} if added else {}

@@ -141,7 +141,6 @@ def first_removal(
         activations: In order.
         after: The row's position.
         until: That of the next row of its key, or one past the end.
-        version: The row's Singer version.
     """
     start, end = positions.code(*after), positions.code(*until)
     # An activation lies before the row whose position it has.

@@ -33,8 +33,6 @@ class BlockedRows:
     """Tells rows with a blocked key.
 
     Attributes:
-        hashes: Of the keys.
-        columns: The key's.
         order: For each column of the key in the order in which it is hashed, its index in these.
     """
 
@@ -47,7 +45,6 @@ class BlockedRows:
         """Make one.
 
         Args:
-            hashes: Of the blocked keys.
             columns: The key's.
             members: What records call these columns, by which their order is known.
         """

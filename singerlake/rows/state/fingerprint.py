@@ -80,11 +80,7 @@ def claims(version: FrozenVersion) -> dict[Proof, str]:
 
 
 class Sums:
-    """The sums of some rows: on an executor those of a partition, on the driver of all.
-
-    Args:
-        proofs: What is asked for.
-    """
+    """The sums of some rows: on an executor those of a partition, on the driver of all."""
 
     def __init__(self, proofs: Iterable[Proof]) -> None:
         self.rows = 0
@@ -145,7 +141,6 @@ class Summer:
 
     Attributes:
         columns: Names and types of the columns, in the order in which they come first.
-        proofs: What is asked for.
     """
 
     columns: Columns

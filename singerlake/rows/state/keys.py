@@ -41,7 +41,6 @@ def read(text: bytes, spec: BlockSpec) -> pa.Table:
     """Read the keys of an inflated block's rows, and where each row is.
 
     Args:
-        text: The block.
         spec: Its ``target`` are the key columns.
 
     Returns:
@@ -84,7 +83,6 @@ def newest(tables: list[pa.Table], *, apart: bool) -> pa.Table:
     """Find the newest row of each key in what :func:`read` gave.
 
     Args:
-        tables: The rows.
         apart: Whether a row with a null in its key is a row of its own, as in a ``Shape``.
     """
     whole = pa.concat_tables(tables)
@@ -96,11 +94,7 @@ def newest(tables: list[pa.Table], *, apart: bool) -> pa.Table:
 
 
 def lacking(rows: pa.Table) -> NDArray[np.bool_] | None:
-    """Tell which keys have a null in them; None where none has.
-
-    Args:
-        rows: The key columns.
-    """
+    """Tell which keys have a null in them; None where none has."""
     masks = [column.is_null().to_numpy() for column in rows.columns if column.null_count]
     return np.logical_or.reduce(masks) if masks else None
 
@@ -145,7 +139,6 @@ def parts_of(rows: pa.Table, parts: int) -> NDArray[np.int64]:
 
     Args:
         rows: The key columns, fit to be compared.
-        parts: How many parts there are.
     """
     hashes = np.zeros(len(rows), dtype=np.uint64)
     for column in rows.columns if parts > 1 else ():

@@ -16,7 +16,6 @@ def unchanged(rows: pa.Table, changed: pa.Table, shape: Shape) -> pa.Array:
     """Tell which rows below a layer it leaves.
 
     Args:
-        rows: Rows below.
         changed: The layer's keys, of :func:`changed_keys`.
         shape: The table's shape.
     """

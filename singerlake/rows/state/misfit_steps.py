@@ -28,8 +28,6 @@ class MisfitCheck:
     """Passes rows on, and fails at the first value that does not fit.
 
     Attributes:
-        table: Whose rows.
-        names: The columns' own names.
         keyed: Whether the table has a key.
         columns: Indexes of the columns that are read; None for all.
     """

@@ -51,11 +51,7 @@ class MovedContent:
 
 
 class MovedSums:
-    """The sums of all parts.
-
-    Args:
-        rows: What the parts gave.
-    """
+    """The sums of all parts."""
 
     def __init__(self, rows: Iterable[Mapping[str, object]]) -> None:
         sums, places, staying = Sums(FULL), SetHash(), 0
@@ -89,8 +85,6 @@ class MovedSummer:
 
     Attributes:
         reader: Reads those of blocks that are not on both sides.
-        survival: What the activations leave.
-        columns: The table's.
     """
 
     reader: BlockReader

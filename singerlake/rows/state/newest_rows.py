@@ -40,7 +40,6 @@ class KeyStep:
 
     Attributes:
         reader: Its columns are the key.
-        parts: How many.
         asked: What a ``KeyFilter`` is made of, where only some keys matter.
         after: Rows of this block and of earlier ones do not count.
     """
@@ -137,7 +136,6 @@ def by_task(codes: NDArray[np.int64], task: NDArray[Any]) -> pa.RecordBatch:
     """Split positions by their task, as :data:`PICKED` has them.
 
     Args:
-        codes: The positions.
         task: The number of the task of each, rising.
     """
     first = np.flatnonzero(np.diff(task, prepend=-1))
@@ -170,8 +168,6 @@ class RowStep:
     """Reads rows, and keeps those of the state.
 
     Attributes:
-        reader: Reads all the columns.
-        survival: What the activations leave.
         consumer: Takes the rows of the state; what it gives comes out.
         after: Of a layer, the last block of the state below it. It has the rows that came later,
             and where they have a key, those that delete one, too.
@@ -260,7 +256,6 @@ class SingleTaskStep:
 
     Attributes:
         key_step: Finds the newest row of each key.
-        row_step: Reads the rows.
     """
 
     key_step: KeyStep

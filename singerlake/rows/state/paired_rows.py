@@ -44,11 +44,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass
 class PartStep:
-    """Packs rows by the part of their pair, so that both rows of a pair meet.
-
-    Attributes:
-        parts: How many.
-    """
+    """Packs rows by the part of their pair, so that both rows of a pair meet."""
 
     parts: int
 
@@ -71,7 +67,6 @@ class PairStep:
     Attributes:
         columns: The table's.
         keys: The indexes of those of the key.
-        table: Its name.
         reads_misfits: Whether a value that does not fit is read, as null.
         cells: Whether the rows themselves are wanted, and not only what differs.
     """
@@ -256,11 +251,7 @@ class MisfitStep:
 
 @dataclass
 class CountStep:
-    """Counts pairs by what has changed, and the cells that differ; see :data:`COUNTED`.
-
-    Attributes:
-        names: The columns.
-    """
+    """Counts pairs by what has changed, and the cells that differ; see :data:`COUNTED`."""
 
     names: Sequence[str]
 

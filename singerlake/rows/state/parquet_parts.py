@@ -64,7 +64,6 @@ class PartWriter:
     """Writes each partition of a frame as one Parquet file under a folder of the store.
 
     Attributes:
-        store: The lake's store.
         folder: Key prefix of the index.
         schema: The files' schema; columns come in this order.
     """
@@ -154,7 +153,6 @@ class Part(NamedTuple):
     """A file of an index.
 
     Attributes:
-        key: On the store.
         hash: That of its bytes, as its writer computed it.
     """
 
@@ -167,7 +165,6 @@ class PartReader:
     """Reads the Parquet files of an index in Python, and checks each against its hash.
 
     Attributes:
-        store: The lake's store.
         parts: The files; a task reads the one of its number.
         names: What to call their columns.
         left_out: Those of ours that are not wanted; they are not read, and null.
@@ -193,8 +190,6 @@ class PartReader:
         """Read some columns of a file, by what they are called.
 
         Args:
-            part: The file.
-            wanted: The columns.
             row_filter: Over the table's columns by their own names. Row groups that have no such
                 row by their statistics are left out; other rows come all the same.
 

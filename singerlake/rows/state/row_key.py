@@ -23,7 +23,6 @@ def check_key(snapshot: TableState, key: Mapping[str, str]) -> None:
     """Make sure that a key names the table's key columns, and has a value of each one's type.
 
     Args:
-        snapshot: The table.
         key: By column, as texts.
 
     Raises:

@@ -73,11 +73,7 @@ class AskStep:
 
 @dataclass
 class RowsAt:
-    """Reads rows by their positions. Sent to executors by value.
-
-    Attributes:
-        reader: Reads the columns wanted.
-    """
+    """Reads rows by their positions. Sent to executors by value."""
 
     reader: BlockReader
 

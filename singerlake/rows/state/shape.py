@@ -16,9 +16,7 @@ class Shape:
     """What a table looks like at a transaction.
 
     Attributes:
-        columns: Its columns.
         keys: Indexes of the key columns; empty for a keyless table.
-        survival: What the activations leave.
         apart: Whether a row with a null in its key is a row of its own; by rules before 3, all
             such rows with the same other values are one.
     """

@@ -22,7 +22,6 @@ class Draft:
 
     Attributes:
         number: 4, 6, 7, or the year and month, as in ``$schema``.
-        rust: Its validator.
         python: The name of its validator in the library ``jsonschema``.
     """
 
@@ -80,7 +79,6 @@ def put_in_words_of(
     """Put a schema in the words that the validators of a draft take.
 
     Args:
-        draft: Which.
         schema: The schema; stays as it is.
         passed_over: Told of each keyword that is left out, because no validator knows what it
             says: the keyword and what it said.

@@ -17,7 +17,6 @@ def read(data: bytes, *, in_any_case: bool = False) -> Any:
     """Read a JSON value with its fractions as decimals.
 
     Args:
-        data: Its text.
         in_any_case: Also where no fraction differs from its double, and no integer is past a
             double's range, so that other validators say the same.
 

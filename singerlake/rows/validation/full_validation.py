@@ -64,7 +64,6 @@ def validator_of(
     """Build the validator of a schema in any draft since 4.
 
     Args:
-        schema: The schema.
         formats: Whether ``format`` must hold.
         passed_over: Told of each keyword that cannot be checked, and what it says.
 
@@ -88,7 +87,6 @@ class FullValidator:
 
     Args:
         schema: In the words of its draft.
-        draft: Which.
         formats: Whether ``format`` must hold.
 
     Raises:
@@ -107,12 +105,7 @@ class FullValidator:
             raise NotASchemaError(wrong_schema(error, schema)) from error
 
     def words_of(self, draft: drafts.Draft, schema: dict[str, Any]) -> dict[str, Any]:
-        """Put the schema in the words of a draft, which may be those that it is in.
-
-        Args:
-            draft: Which.
-            schema: The schema, as it came.
-        """
+        """Put the schema in the words of a draft, which may be those that it is in."""
         if draft is self._draft:
             return self._schema
         return drafts.put_in_words_of(draft, schema, lambda *_: None)
@@ -159,7 +152,6 @@ class FullValidator:
 
         Args:
             record: Any JSON value.
-            data: Its text.
             extreme: Whether it has a number beyond 64 bits or a double's range.
         """
         try:
@@ -285,7 +277,6 @@ def wrong_schema(error: Exception, schema: Any) -> str:
 
     Args:
         error: What the validators of JSON Schema say.
-        schema: The schema.
     """
     reason = first_line(error)
     path: Sequence[Any] = getattr(error, "instance_path", None) or _reference(reason, schema)

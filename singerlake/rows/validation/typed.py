@@ -48,7 +48,6 @@ def record_decoder(
 
     Args:
         schema: The stream's JSON Schema.
-        keys: Its key properties.
         formats: Whether ``format`` must hold, which types cannot say.
         columns: Columns that must be able to hold the values too; times at either end of the
             calendar are for ``ValueCheck.may_leave_the_calendar`` to find. The mark of
@@ -97,7 +96,6 @@ class _Builder:
         """Build the type of a value.
 
         Args:
-            schema: Its schema.
             column: The column that must be able to hold it; None where any can.
         """
         if column is not None and column.kind is Kind.TEXT:

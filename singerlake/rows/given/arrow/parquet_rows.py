@@ -60,9 +60,6 @@ class RowGroup:
 class ParquetSource:
     """A Parquet file, of which the footer was read.
 
-    Args:
-        source: Its bytes.
-
     Raises:
         DamagedError: It is no Parquet file, or is cut off.
     """

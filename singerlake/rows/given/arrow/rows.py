@@ -37,7 +37,6 @@ class ArrowRows:
     A batch has the columns of ``names`` in order, under any names, and then each row's line.
 
     Attributes:
-        columns: The table's.
         names: What the batch's columns are called.
         source: What messages call the place that the rows come from.
     """
@@ -53,9 +52,6 @@ class ArrowRows:
 
     def check(self, types: Sequence[pa.DataType]) -> None:
         """Make sure that the table can take such columns at all.
-
-        Args:
-            types: The batch's.
 
         Raises:
             UsageError: It cannot; names the column.

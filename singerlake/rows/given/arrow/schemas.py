@@ -37,7 +37,6 @@ def spec_of(type_: pa.DataType, where: str) -> Spec:
     """Return the JSON Schema of a column of a Parquet file, null not among its values.
 
     Args:
-        type_: Its Arrow type.
         where: The column's name, for the error.
 
     Raises:

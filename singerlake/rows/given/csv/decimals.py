@@ -22,7 +22,6 @@ def pointed(cells: pa.Array, dialect: Dialect) -> pa.Array:
 
     Args:
         cells: Strings.
-        dialect: How the file is written.
     """
     if dialect.decimal == ".":
         return cells
@@ -50,7 +49,6 @@ def comma_advice(text: str, decimal: str) -> str | None:
     """Say what to do about a text that is no number because of a comma in it, or a point.
 
     Args:
-        text: As the file has it.
         decimal: What decimals begin with, as was said.
     """
     other = "," if decimal == "." else "."

@@ -60,7 +60,6 @@ def records(chunks: Iterator[bytes], line: int, dialect: Dialect) -> Iterator[Re
     Args:
         chunks: Bytes of a file, to its end.
         line: The line on which they begin, from 1.
-        dialect: How the file is written.
     """
     parser = _Parser(dialect.delimiter.encode())
     data, at, offset, final = b"", 0, 0, False
@@ -90,7 +89,6 @@ class _Parser:
 
         Args:
             data: Some bytes.
-            start: Where the record begins.
             final: Whether no more bytes follow.
 
         Returns:

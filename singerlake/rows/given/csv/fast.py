@@ -46,7 +46,6 @@ def read(data: bytes, line: int, width: int, dialect: Dialect) -> TextRows | Non
         data: The block; not empty.
         line: The line on which it begins, from 1.
         width: Cells of each record.
-        dialect: How the file is written.
     """
     offsets = _line_offsets(data, width, dialect)
     if offsets is None:

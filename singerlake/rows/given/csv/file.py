@@ -32,8 +32,6 @@ class CsvFile:
     told from the bytes as they are, turned into UTF-8.
 
     Attributes:
-        source: Its bytes.
-        dialect: How it is written.
         compression: How it is compressed, if it is.
         names: Its columns, as its header has them.
         start: Where its rows begin in its text, in bytes.
@@ -79,14 +77,12 @@ def open_csv(source: ByteSource, dialect: Dialect) -> CsvFile:
     """Look into a file.
 
     Args:
-        source: Its bytes.
         dialect: How it is written, as far as anybody said.
 
     Raises:
         RejectedRowsError: It is empty, or its header cannot be read.
         UsageError: Its delimiter cannot be told.
         DamagedError: It is compressed, and damaged.
-        SingerlakeError: It cannot be read.
     """
     compression = byte_sources.compression_of(source)
     dialect = _in_its_encoding(source, compression, dialect)

@@ -31,7 +31,6 @@ class Summed(msgspec.Struct):
 
     Attributes:
         summaries: Of each column of the first file.
-        rows: How many rows.
         guessed: Whether its columns are, as far as it goes, those that were guessed.
         unread: What is wrong with rows that could not be read.
     """
@@ -45,8 +44,6 @@ class Summed(msgspec.Struct):
         """Take in some rows.
 
         Args:
-            rows: The rows.
-            file: Whose they are.
             names: The columns of the first file, which this one may have in another order.
         """
         self.rows += len(rows)

@@ -51,7 +51,6 @@ class Counts:
     """What is counted in a range to place those behind it.
 
     Attributes:
-        quotes: Quotes in it.
         newlines: Ends of lines in it, also such as stand within quotes.
         line_start: Whether its last byte ends a line.
     """
@@ -82,7 +81,6 @@ def ranges(first: Range, size: int, least: int = 1, most_bytes: int = TASK_BYTES
     """Cut a file into ranges, which are not placed yet.
 
     Args:
-        first: Where the file's rows begin.
         size: The file's bytes.
         least: Ranges to make where there is enough to do.
         most_bytes: Bytes that a range should not exceed.
@@ -125,7 +123,6 @@ class Cutter:
     """Cuts a range's bytes into blocks of whole records.
 
     Args:
-        place: The range, placed.
         chunks: The file's bytes from the range's first on, and on behind its last.
     """
 

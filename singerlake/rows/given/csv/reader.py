@@ -34,8 +34,6 @@ class CsvReader:
     """Reads the records that begin in a range of a file.
 
     Attributes:
-        file: The file.
-        place: The range, placed.
         most: Problems to keep; further ones are counted.
         problems: What was found wrong so far. Such records are left out. Where a quote is out of
             place, the ranges behind this one may begin elsewhere than they seem to.

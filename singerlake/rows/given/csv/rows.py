@@ -174,7 +174,6 @@ class CsvCounter:
     """Counts what places the ranges of files; see :data:`COUNTS`.
 
     Attributes:
-        files: The files.
         parts: The range of each task, not placed yet.
     """
 
@@ -253,10 +252,8 @@ class CsvRows:
     """Reads rows into the columns of a table: batches of ``given.rows.given_schema``.
 
     Attributes:
-        files: The files.
         layouts: Which of their columns are which of the table's.
         parts: The range of each task.
-        columns: The table's columns.
         most: Problems that a task sends.
     """
 

@@ -19,7 +19,6 @@ def read(cells: pa.Array, dialect: Dialect) -> tuple[pa.Array, list[int]]:
 
     Args:
         cells: Strings.
-        dialect: How the file is written.
 
     Returns:
         The cells, and the rows of those of which nobody said what they are.

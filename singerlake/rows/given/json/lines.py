@@ -59,7 +59,6 @@ class EndCounter:
     """Counts the ends of lines in ranges of files; one row ``part int, ends long`` for each.
 
     Attributes:
-        sources: The files.
         parts: The range of each task.
     """
 
@@ -83,7 +82,6 @@ class JsonSummarizer:
     Lines in its problems are numbered from 0 within the part: what stands before is not known yet.
 
     Attributes:
-        sources: The files.
         parts: The range of each task.
     """
 
@@ -123,7 +121,6 @@ class JsonLines:
     """Reads rows into the columns of a table: batches of ``given.rows.given_schema``.
 
     Attributes:
-        sources: The files.
         parts: The range of each task.
         firsts: The number of the first line of each.
         columns: The table's columns; a row may name any of them.

@@ -38,7 +38,6 @@ class Summary(msgspec.Struct, omit_defaults=True):
     """What a column holds, as far as it was looked at.
 
     Attributes:
-        kinds: Which kinds of values.
         values: How many values that are not null.
         nulls: How many nulls.
         empty: How many empty texts, which are null in a column that is no text.
@@ -50,7 +49,6 @@ class Summary(msgspec.Struct, omit_defaults=True):
         padded: Whether a number ends in a zero that no double is printed with, as ``1.10`` does.
         odd: The text for which a column is a string that holds other values otherwise.
         members: What objects hold, by name.
-        items: What arrays hold.
         crowded: Whether objects have more names than :data:`MOST_MEMBERS`.
     """
 
@@ -75,7 +73,6 @@ class Member(msgspec.Struct):
 
     Attributes:
         position: Its least position in an object that has it.
-        summary: Its values.
     """
 
     position: int
