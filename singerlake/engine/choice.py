@@ -51,8 +51,6 @@ class EngineChoice:
             name: ``auto``, ``local`` or ``spark``; by default what ``SINGERLAKE_ENGINE`` says,
                 and ``auto`` if it says nothing.
             default: What to take if neither a name nor a session is given.
-            spark: A session; it means Spark.
-            start: Starts one.
 
         Raises:
             UsageError: There is no such engine, or a session is given for ``local``.
@@ -90,7 +88,6 @@ class EngineChoice:
 
         Raises:
             UsageError: Something has to be asked in SQL, and only this process may be used.
-            RuntimeMissingError: Spark or Java is not installed.
         """
         if sql is not None and self.name == LOCAL:
             raise UsageError(f"{sql} can only be checked by Spark: use the engine auto or spark")
@@ -120,11 +117,7 @@ class EngineChoice:
             begin()
 
     def spark_engine(self, what: str) -> Engine[Any]:
-        """Start Spark.
-
-        Raises:
-            RuntimeMissingError: Spark or Java is not installed.
-        """
+        """Start Spark."""
         extras.require("pyspark", what)
         spark = (self.start or _session)()
         from singerlake.engine.spark.engine import SparkEngine

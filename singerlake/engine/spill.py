@@ -57,11 +57,7 @@ class SpillFile:
 
 
 class SpilledParts:
-    """Batches by part.
-
-    Args:
-        count: How many parts there are.
-    """
+    """Batches by part."""
 
     def __init__(self, count: int) -> None:
         self._held: list[list[pa.RecordBatch]] = [[] for _ in range(count)]

@@ -58,8 +58,6 @@ def ensure(
     """Return the index of a transaction: the one that is there, or a new one.
 
     Args:
-        engine: Makes it.
-        table: The table.
         snapshot: The table at the transaction, read from its log.
         fresh: Start from the blocks alone, past any earlier index.
         shown: Whether rows are only shown, and not found by their keys.
@@ -67,7 +65,6 @@ def ensure(
     Raises:
         DamagedError: A block that is needed cannot be read; or a column of the key would have to
             round some of its values, where rows are found by these.
-        StoreError: The store refused.
     """
     snapshot = snapshot.earliest_equal()
     found = index.sound(table, snapshot) or build(engine, table, snapshot, fresh=fresh)
@@ -184,11 +181,9 @@ class Candidate(msgspec.Struct):
     """A file that a task wrote before it was known which rows are the newest.
 
     Attributes:
-        task: Whose rows.
         keys: How many keys the task has.
         path: The file's name; empty where nothing was written.
         rows: Rows in it: those of the keys that are not deleted.
-        bytes: Its size.
         hash: That of its bytes.
         misfits: How many values do not fit, as the writer gives it.
     """
@@ -228,10 +223,8 @@ def candidates_written(engine: Engine[R], plan: Plan, once: range, writer: PartW
     """Write the state's rows; gives what a ``PartWriter`` gives.
 
     Args:
-        engine: Reads and writes them.
         plan: How the state's blocks are shared out; it has a key.
         once: The tasks whose rows are written while their keys are read.
-        writer: Writes files.
     """
     keys_alone = KeyStep(plan.key_reader, plan.parts)
     first = CandidateStep(
@@ -250,10 +243,6 @@ class CandidateStep:
     """Reads tasks whole, writes their rows, and shares their keys out; of others keys alone.
 
     Attributes:
-        reader: Reads all the columns.
-        indexes: Of the key columns.
-        survival: What the activations leave.
-        writer: Writes files.
         keys_alone: Reads the keys of the others.
         once: Which tasks are read whole.
     """
@@ -339,7 +328,6 @@ class LastStep:
 
     Attributes:
         rows: Reads rows and hands them to ``writer``.
-        writer: Writes files.
     """
 
     rows: RowStep

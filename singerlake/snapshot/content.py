@@ -40,10 +40,6 @@ def state_content(
     """Count and fingerprint a state from its blocks alone, past any index.
 
     Args:
-        engine: Reads them.
-        table: The table.
-        snapshot: The table at the transaction.
-        proofs: Which fingerprints.
         misfits: What becomes of a value that does not fit. Only the fingerprint of the records
             tells one misfit from another that is read as null.
 
@@ -100,9 +96,7 @@ def too_many_digits(
     """Find decimals of more digits than their columns declare.
 
     Args:
-        engine: Reads them.
         read: Gives the rows to a step.
-        shape: The table's.
         bounds: Columns, and the least whole number that has too many digits, by what is asked in
             words.
     """
@@ -144,7 +138,6 @@ def of_index(
     """Give some columns of an index's rows to a step, file by file.
 
     Args:
-        engine: Reads them.
         index: The index.
         columns: Those wanted, by what they are called inside.
         consumer: Called once for each file.
@@ -163,12 +156,7 @@ def places(engine: Engine[R], index: Index, step: Step, schema: Schema) -> R:
 
 @dataclass
 class _FilesStep:
-    """Reads the files whose numbers come in. Sent to executors by value.
-
-    Attributes:
-        reader: Reads them.
-        columns: Those wanted.
-    """
+    """Reads the files whose numbers come in. Sent to executors by value."""
 
     reader: StateReader
     columns: Sequence[str]

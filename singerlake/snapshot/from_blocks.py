@@ -47,12 +47,8 @@ class Plan:
     """How a state's blocks are shared out.
 
     Attributes:
-        shape: The table's.
         tasks: Blocks that can hold a row of the state, by task.
-        parts: Tasks that compare keys.
         sent: The tasks' blocks, encoded.
-        reader: Reads the tasks' rows.
-        key_reader: Reads their keys.
         after: The last block whose rows do not count, of a layer; None for a whole state.
     """
 
@@ -95,9 +91,6 @@ def planned(
     """Share a state's blocks out, to be read with or without their records' digests.
 
     Args:
-        engine: What will read them.
-        table: The table.
-        snapshot: The table at the transaction.
         digests: Whether the records' digests are wanted.
         shape: The columns and the key to read it with, if not all of them and its own.
         reads_as: The state that these columns and this key are of, if it is another.
@@ -138,7 +131,6 @@ def through(
     """Give a state's rows to a step, and return what it makes of them.
 
     Args:
-        engine: Reads them.
         plan: How its blocks are shared out.
         consumer: Called once for each part, with rows and their provenance.
         schema: Of what it gives.
@@ -168,7 +160,6 @@ def at_places(
     """Give some of a state's rows to a step, by their positions, and return what it makes of them.
 
     Args:
-        engine: Reads them.
         plan: How the state's blocks are shared out.
         places: Gives the positions to a step, as ``positions.each_code`` does.
         consumer: Called once for each part, with rows and their provenance.
@@ -186,7 +177,6 @@ def picked(engine: Engine[R], plan: Plan, *, asked: Sequence[bytes] | None = Non
     """Find where the newest row of each key lies, whether it is one of the state or removes one.
 
     Args:
-        engine: Reads the keys.
         plan: How the state's blocks are shared out; it has a key.
         asked: As for :func:`through`.
     """

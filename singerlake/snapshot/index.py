@@ -41,7 +41,6 @@ class Index:
     """A finished index.
 
     Attributes:
-        table: Whose.
         snapshot: The table at the transaction that the index is filed under.
         shape: The table's columns and keys then.
         marker: What the index records of itself.
@@ -203,8 +202,6 @@ def finish(
     """Make an index of files that are written, by its marker; one that is there already stays.
 
     Args:
-        table: The table.
-        snapshot: The table at the transaction.
         shape: Its shape then.
         written: What a ``PartWriter`` gave for each file.
         below: The index that this one is a layer on.

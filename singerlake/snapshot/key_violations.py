@@ -48,7 +48,6 @@ class KeyViolations:
     """The rows of a state that cannot have a key.
 
     Attributes:
-        names: The key's columns.
         without: Rows that lack a value in one of them.
         alike: Rows that have their key in common with another.
         keys: Keys that several rows have.
@@ -83,7 +82,6 @@ def key_violations(
     """Find the rows of a state that cannot have a key.
 
     Args:
-        engine: Compares them.
         read: Gives the rows; a value that does not fit its column is null.
         columns: The key's.
         called: What they are called in the rows.
@@ -149,11 +147,7 @@ class _Counted:
 
 @dataclass
 class _Repeated:
-    """Counts the rows of a part that lack their key, or have it in common with another.
-
-    Attributes:
-        count: How many columns the key has.
-    """
+    """Counts the rows of a part that lack their key, or have it in common with another."""
 
     count: int
 
@@ -194,9 +188,6 @@ def folds_alike(engine: Engine[Any], table: Table, after: TableState, places: Re
     """Tell whether the fold under another key leaves the rows that there are.
 
     Args:
-        engine: Folds and compares.
-        table: The table.
-        after: The table with the key.
         places: Gives the positions of its rows, as ``positions.each_code`` does.
     """
     shape = shape_of(after)

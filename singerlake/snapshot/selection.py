@@ -36,7 +36,6 @@ class Selection:
 
     Attributes:
         table: The table's name, for errors.
-        shape: Its columns.
         wanted: Indexes of the columns wanted, in the order wanted.
         keep: Which rows; None for all.
         used: Indexes of the columns that the filter reads.
@@ -60,7 +59,6 @@ class Selection:
         """Read, filter and name the rows.
 
         Args:
-            read: Reads columns of the state.
             misfits: Indexes of the columns that may have values which do not fit.
 
         Raises:

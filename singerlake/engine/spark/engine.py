@@ -39,11 +39,7 @@ class SparkRows:
 
 
 class SparkEngine(Engine[SparkRows]):
-    """Runs steps on a session's executors.
-
-    Args:
-        spark: The session.
-    """
+    """Runs steps on a session's executors."""
 
     @plain_errors()
     def __init__(self, spark: SparkSession) -> None:

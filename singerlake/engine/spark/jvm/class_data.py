@@ -47,7 +47,6 @@ class Archive:
     """Where the archive of one Java and one class path belongs.
 
     Attributes:
-        path: The file.
         java: The ``java`` program it is for.
     """
 

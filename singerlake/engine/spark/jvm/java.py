@@ -144,7 +144,6 @@ def begin(java: Java, conf: Mapping[str, str], log: Path, *, whole: bool = True)
     It reads its standard input, and ends when that ends: with this process, however it ends.
 
     Args:
-        java: Which Java.
         conf: Spark's settings. What the JVM itself needs (heap, options, class path)
             is taken from ``spark.driver.…``.
         log: Where all goes that it prints; in a folder that only its owner can look into.
@@ -206,10 +205,7 @@ class Starting:
     """A JVM on its way.
 
     Attributes:
-        process: Its process.
-        java: Which Java.
         conf: Spark's settings.
-        log: Where it prints to.
         archive: Where the classes belong that it need not read from jars; None for nowhere.
         shared: Whether it was given them.
         whole: Whether it has all that Spark brings.
@@ -267,7 +263,6 @@ def command(
     """Build the command line that :func:`begin` runs.
 
     Args:
-        java: Which Java.
         conf: Spark's settings.
         shared: Options by which it finds its classes sooner.
         front: Jars that come before Spark's.
@@ -292,7 +287,6 @@ def command_head(java: Path, front: Sequence[str] = (), *, whole: bool = False) 
     """Begin a command line: the program, its class path, what Spark opens of Java's modules.
 
     Args:
-        java: The program.
         front: What comes on the class path before Spark's jars.
         whole: As for :func:`begin`.
     """

@@ -26,7 +26,6 @@ def selected(frame: DataFrame, columns: Iterable[str]) -> DataFrame:
     """Do as ``frame.selectExpr``.
 
     Args:
-        frame: The rows.
         columns: In SQL; at least one.
     """
     spark, texts = frame.sparkSession, [*columns]

@@ -39,7 +39,6 @@ def stages(spark: SparkSession, *words: str, more: int = 0) -> Iterator[None]:
     """Name the stages of the Spark actions within.
 
     Args:
-        spark: The session.
         words: What each stage does, in the order in which they run; where there are more stages,
             the last stands for all that follow.
         more: How many stages the same job has after these, as far as that is known: without them
@@ -81,9 +80,6 @@ class Tally:
 
     Due are the tasks of all stages that have begun, and of each stage that is still to come as
     many as the others have on average.
-
-    Args:
-        spark: The session.
     """
 
     def __init__(self, spark: SparkSession) -> None:
