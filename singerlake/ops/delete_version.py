@@ -46,8 +46,6 @@ def delete_version(
     """Delete a version.
 
     Args:
-        store: The lake's store.
-        head: The table's head.
         name: The version's number or label.
         reason: Why; whoever asks for the version is told.
         dry_run: Only say what would be done.
@@ -56,7 +54,6 @@ def delete_version(
         NotFoundError: There is no such version, or it was deleted before.
         UsageError: The reason is empty or too long, or the table has lost its log.
         ConflictError: Somebody deleted it, or dropped the table, meanwhile.
-        StoreError: The store refused.
     """
     _check_reason(reason)
     if not head.from_log:

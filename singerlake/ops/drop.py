@@ -37,11 +37,8 @@ class Holdings:
     """What a table holds that goes with it, or comes back.
 
     Attributes:
-        table: Which.
         transaction: Its last one, or the one that dropped it or brought it back.
         rows: RECORD lines, those included that later ones have replaced.
-        bytes: What its blocks take.
-        versions: Frozen versions.
     """
 
     table: TableName
@@ -59,7 +56,6 @@ class DroppedTable:
         holdings: What would come back; of what is gone, only how many versions there were.
         time: When it was dropped, ISO 8601 in UTC.
         by: Who dropped it; empty where the log entry is lost.
-        comment: Why.
         until: When the first vacuum that runs after it deletes the data, if its retention is the
             usual one; ISO 8601 in UTC. None where one has begun.
     """
@@ -94,8 +90,6 @@ def drop_table(
     """Drop a table.
 
     Args:
-        store: The lake's store.
-        snapshot: The table's head.
         options: What to keep with the transaction, at which one the table must be, and whether
             only to say what would be done.
         with_versions: Whether its frozen versions may go with it.
@@ -108,7 +102,6 @@ def drop_table(
         UsageError: It has versions that are not to go, or has lost its log.
         ConflictError: A version was frozen meanwhile, or it is not at the transaction that it
             should be at.
-        StoreError: The store refused.
     """
     snapshot.check_there()
     _check(snapshot, options)
@@ -141,8 +134,6 @@ def undrop_table(
     """Bring a dropped table back, with its versions.
 
     Args:
-        store: The lake's store.
-        snapshot: The dropped table's head.
         options: As for :func:`drop_table`.
         known_taps: Taps that the lake's file is known to name.
 
@@ -153,7 +144,6 @@ def undrop_table(
         UsageError: It is not dropped.
         DroppedError: A vacuum has begun to delete its data.
         ConflictError: Somebody brought it back, began another or began to delete it meanwhile.
-        StoreError: The store refused.
     """
     _check(snapshot, options)
     if not snapshot.dropped_at:

@@ -75,9 +75,7 @@ def freeze(
     """Make a table version.
 
     Args:
-        table: The table.
         options: What to freeze; the head by default.
-        choice: What may read its rows.
 
     Raises:
         NotFoundError: There is no such table or transaction.
@@ -86,7 +84,6 @@ def freeze(
         DamagedError: A row cannot be read under the table's schema.
         MisfitsError: A value does not fit its column.
         ViolationsError: Rows break the table's constraints.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     options, choice = options or FreezeOptions(), choice or EngineChoice()
     head = table.snapshot()
@@ -232,7 +229,6 @@ class FreezePlan:
     Attributes:
         at: The table at the transaction to be frozen.
         label: The version's name beside its number.
-        comment: Free text.
     """
 
     at: TableState
@@ -262,7 +258,6 @@ def version_of_state(
     """Return the newest version that means a state of a table already; None where none does.
 
     Args:
-        head: The table.
         number: The transaction whose state is meant; the head by default.
         label: The label that the version must have; any or none by default.
         allow_violations: Take a version whose rows break constraints, too.
@@ -294,10 +289,7 @@ def plan(
     """Check what can be checked before any data is read.
 
     Args:
-        snapshot: The table's head.
         at: The transaction; the head by default.
-        label: A name for the version.
-        comment: Free text.
 
     Raises:
         UsageError: The table has no log, or the label cannot be one or is taken.
@@ -331,12 +323,7 @@ def commit_version(
     """Commit the version.
 
     Args:
-        store: The lake's store.
         snapshot: The table's head, as last seen.
-        wanted: The plan.
-        rows: Rows in the state.
-        fingerprint: Over their values.
-        record_fingerprint: Over their records.
         lanes: What the fingerprints are the hashes of, by the same names, encoded.
         violations: The names of the constraints that the rows do not keep.
         instead: Finds, in the table as it is then, a version that will do; nothing is committed
@@ -347,7 +334,6 @@ def commit_version(
 
     Raises:
         ConflictError: The label was taken meanwhile, or a vacuum took blocks away.
-        StoreError: The store refused.
     """
     transaction, rules = wanted.at.number, wanted.at.rules
 

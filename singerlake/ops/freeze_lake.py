@@ -65,9 +65,7 @@ def plan(
     """Read the heads of one moment, and find the versions that there are.
 
     Args:
-        lake: The lake.
         tables: Lists the tables, each time anew.
-        options: What to freeze.
 
     Raises:
         UsageError: The label cannot be one or is taken.
@@ -98,10 +96,7 @@ def freeze_lake(
     """Make the versions that a lake version needs, and then that.
 
     Args:
-        lake: The lake.
         wanted: What :func:`plan` found.
-        options: What to freeze.
-        choice: What may read the tables.
         each: Goes through the tables that are frozen; each one before it is.
         done: Told of each version that is made, as soon as it is there.
 

@@ -42,8 +42,6 @@ class Head:
     """Where a table's log ends.
 
     Attributes:
-        number: Its last transaction.
-        commit: That one's id.
         dropped: Whether the table was dropped.
     """
 
@@ -74,7 +72,6 @@ def take_cut(
     """Read the heads that tables had at one moment.
 
     Args:
-        store: The lake's store.
         tables: Lists the tables, each time anew: one that somebody makes meanwhile moves, too.
         patience_seconds: How long to wait for a moment in which no table moves.
 
@@ -125,7 +122,6 @@ class LakeFreeze:
     """What will be frozen as one.
 
     Attributes:
-        cut: The tables' heads.
         label: The lake version's name beside its number.
         comment: Free text; the new table versions get it too.
         found: Versions that there are, of tables whose state they mean already.
@@ -158,12 +154,10 @@ def plan(
     """Check label and tables, read the heads of one moment, and find the versions there are.
 
     Args:
-        store: The lake's store.
         tables: Lists the tables, each time anew. Those that were dropped, or in which nothing
             was committed yet, are left out.
         named: Those that must not be left out, for somebody named them.
         label: A name for the lake version.
-        comment: Free text.
         allow_violations: Use versions that say that their rows break constraints, too.
         again: Make another lake version even if one names the same versions.
         patience_seconds: How long to wait for a moment in which no table moves.
@@ -238,8 +232,6 @@ def version_at_cut(head: TableState, cut: Cut, *, allow_violations: bool) -> Fro
     """Return the newest version that means a table's state at a cut; None where there is none.
 
     Args:
-        head: The table.
-        cut: The cut.
         allow_violations: Take one that says that its rows break constraints, too.
 
     Raises:
@@ -289,8 +281,6 @@ def commit_lake_version(
     """Commit the lake version.
 
     Args:
-        store: The lake's store.
-        wanted: The plan.
         made: Of each table that was missing one, the version of its state at the cut.
 
     Returns:
@@ -300,7 +290,6 @@ def commit_lake_version(
         UsageError: The label was taken meanwhile.
         ConflictError: Others made lake versions faster than this one could follow.
         DamagedError: The lake's log is damaged.
-        StoreError: The store refused.
     """
     tables = _lake_tables(wanted, made)
 

@@ -58,8 +58,6 @@ def rebuild_table(
     come back then, for nothing but the log and the manifest holds them.
 
     Args:
-        store: The lake's store.
-        table: The table.
         include_locked: Whether to adopt files beside a writer's lock. They may be of a
             transaction that was never committed.
         leave_locked: Whether to go on without them, for good.
@@ -143,8 +141,6 @@ def _entries_left(store: Store, table: TableName, head: int) -> dict[int, Entry]
     """The entries that are there, by number.
 
     Args:
-        store: The lake's store.
-        table: The table.
         head: Up to which number to look for them whatever a listing shows.
 
     Raises:
@@ -174,7 +170,6 @@ def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[
 
     Args:
         wanted: What each entry said, from 1 on.
-        left: The entries that are there.
         end: The chain id of the last of those wanted, where it is known.
     """
     last_plain = max((n for n, entry in left.items() if entry.format == PLAIN), default=0)

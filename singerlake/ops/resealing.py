@@ -52,8 +52,6 @@ def reseal(
     """Rewrite the entries that tell of erased rows; to be done under the table's vacuum lock.
 
     Args:
-        store: The lake's store.
-        head: The table, as last seen.
         waiting: How to treat other writers, where the store makes them take turns.
         check: Called before each entry; raises if the caller's own lock is lost.
 
@@ -61,7 +59,6 @@ def reseal(
         DamagedError: An entry is lost or damaged. Nothing was written, or, if it is one of the
             lake's log, all that can be read there.
         OutcomeUnknownError: An entry may have been replaced, or not: run it again.
-        StoreError: The store refused; run it again.
     """
     head = log.refresh(store, head)
     erasures = read_erasures(store, head)

@@ -74,9 +74,6 @@ def revert(
     """Turn a table's present state into that of an earlier transaction.
 
     Args:
-        table: The table.
-        options: Where to go back to.
-        choice: What may read its rows, and write them.
         head: The table as a caller has just read it.
 
     Raises:
@@ -86,8 +83,6 @@ def revert(
             its constraints.
         DamagedError: The old state cannot be read any more; what is missing is named.
         ConflictError: Another process changed the table meanwhile; nothing was changed.
-        LockTimeoutError: A writer did not give its lock up in time.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     choice = choice or EngineChoice()
     # Java starts before a lease is asked for, and not for what is refused.
@@ -174,11 +169,6 @@ class _Job:
     """Writes rows of an old state again.
 
     Args:
-        table: The table.
-        wanted: The plan.
-        engine: Finds rows, and writes them.
-        old: The index of the old state.
-        options: How.
         outcome: What is wrong with the rows.
     """
 

@@ -78,10 +78,6 @@ class RowVersion:
 def plan(head: TableState, options: RowsOptions) -> TableState:
     """Check what can be checked before a block is read; raises as :func:`row_history` does.
 
-    Args:
-        head: The table.
-        options: Which row.
-
     Returns:
         The table up to which to read.
     """
@@ -101,7 +97,6 @@ def row_history(
 
     Args:
         table: The table; it must have a key.
-        options: Which row.
         choice: What may read the blocks.
         head: The table as a caller has just read it.
 
@@ -109,7 +104,6 @@ def row_history(
         UsageError: The table has no key, the names are not its key's, or a value is of no use.
         NotFoundError: There is no such version, or no such row was ever there.
         DamagedError: A block cannot be read.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     choice = choice or EngineChoice()
     # Java starts before a lease is asked for, and not for what is refused.

@@ -99,8 +99,6 @@ def unblock(
     """Let rows in again.
 
     Args:
-        store: The lake's store.
-        head: The table.
         ids: The rows' ids; None for all that are blocked.
         options: How to wait for a vacuum, which changes what is blocked, too.
 
@@ -110,7 +108,6 @@ def unblock(
     Raises:
         UsageError: None of them is blocked.
         ConflictError: A vacuum is at work.
-        StoreError: The store refused.
     """
     writer_id = new_writer_id()
     with vacuum_lock(store, head.table, writer_id, options):
@@ -135,8 +132,6 @@ def revoke_notices(store: Store, head: TableState, options: VacuumOptions) -> in
     """Delete the keys of erased rows that are kept to tell readers of them, before their time.
 
     Args:
-        store: The lake's store.
-        head: The table.
         options: How to wait for a vacuum or an erasure.
 
     Returns:
@@ -144,7 +139,6 @@ def revoke_notices(store: Store, head: TableState, options: VacuumOptions) -> in
 
     Raises:
         ConflictError: A vacuum is at work.
-        StoreError: The store refused; run it again.
     """
     with vacuum_lock(store, head.table, new_writer_id(), options):
         there = notices.present(head.table, store.list(f"{head.table.folder}{NOTICES}"))

@@ -98,9 +98,6 @@ def main(args: Sequence[str] = ()) -> int:
 def make(archive: Archive) -> bool:
     """Make an archive.
 
-    Args:
-        archive: Where it belongs.
-
     Returns:
         Whether it is there; False where this Java can make none.
     """
@@ -139,8 +136,6 @@ def note_classes(folder: Path, classes: Path, front: Sequence[str]) -> None:
     """Run the jobs in a session of their own, whose Java notes its classes.
 
     Args:
-        folder: For the jobs' lake.
-        classes: The file to write.
         front: Jars that come before Spark's on the class path.
     """
     from singerlake.engine.spark.jvm.session import session

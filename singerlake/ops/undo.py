@@ -132,9 +132,6 @@ def undo(
     """Take back what some transactions did, by one new transaction.
 
     Args:
-        table: The table.
-        options: What to undo.
-        choice: What may read its rows, and write them.
         outline: What a caller has just got from :func:`plan`.
 
     Raises:
@@ -144,8 +141,6 @@ def undo(
             another process changed the table meanwhile. Nothing was changed.
         ViolationsError: Rows that come back do not keep the constraints, or the types, of now.
         DamagedError: A state that is needed cannot be read any more.
-        LockTimeoutError: A writer did not give its lock up in time.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     choice = choice or EngineChoice()
     # Java starts before a lease is asked for, and not for what is refused.
@@ -170,14 +165,7 @@ def _engine_for(
 
 
 class _Job:
-    """One undo: first a look, then the writing of just what was seen.
-
-    Args:
-        table: The table.
-        wanted: The plan.
-        engine: Finds rows, and writes them.
-        options: How.
-    """
+    """One undo: first a look, then the writing of just what was seen."""
 
     def __init__(
         self, table: Table, wanted: UndoPlan, engine: Engine[Any], options: UndoOptions

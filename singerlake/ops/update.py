@@ -45,9 +45,6 @@ def update(
 
     Args:
         lake: The lake, whose other tables SQL may ask.
-        table: The table.
-        options: What is set.
-        choice: What may read the rows, and write them.
 
     Raises:
         UsageError: There is no such column, or it is of the key; or SQL is to be asked in this
@@ -57,8 +54,6 @@ def update(
         ConflictError: Others kept changing the rows, or the table is no longer at
             ``if_transaction``.
         ViolationsError: Rows would break a constraint.
-        LockTimeoutError: A writer did not give its lock up in time.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     choice = choice or EngineChoice()
     if options.ids and options.where is not None:

@@ -40,10 +40,7 @@ def alter(
     """Alter a table.
 
     Args:
-        table: The table.
         change: What is to be said of it.
-        options: How.
-        choice: What may read its rows, and write them.
         head: The table as a caller has just read it.
 
     Raises:
@@ -52,8 +49,6 @@ def alter(
         ViolationsError: Rows are not what they would have to be; nothing was changed.
         ConflictError: Another process changed the table meanwhile; nothing was changed.
         DamagedError: A row that is needed cannot be read.
-        LockTimeoutError: A writer did not give its lock up in time.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     options, choice = options or AlterOptions(), choice or EngineChoice()
     head = head or table.snapshot()

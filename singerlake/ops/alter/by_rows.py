@@ -33,18 +33,10 @@ def alter_by_rows(
 ) -> Altered:
     """Look at the rows, and commit.
 
-    Args:
-        table: The table, under a lease.
-        wanted: The plan.
-        engine: Reads rows, and writes them.
-        change: What is to be said.
-        options: How.
-
     Raises:
         ViolationsError: Rows are not what they would have to be; nothing was changed.
         ConflictError: Another process changed the table meanwhile; nothing was changed.
         DamagedError: A row that is needed cannot be read.
-        LockTimeoutError: A writer did not give its lock up in time.
     """
     return _Job(table, wanted, engine, change, options).run()
 

@@ -37,7 +37,6 @@ class Asked:
     """What a change asks of a table's rows.
 
     Attributes:
-        engine: Reads the rows.
         rows: The rows, packed, and what was seen of them, as ``asked_rows.SHARED`` has them.
         spec: What is asked of them.
         modes: Those of the steps.
@@ -80,9 +79,6 @@ class Asked:
 class Seen:
     """What has been seen of the rows that are asked for.
 
-    Args:
-        tasks: By those that read them.
-
     Attributes:
         named: Rows that say which row of the table they mean.
         unnamed: Those that must and do not, in a table without a key.
@@ -121,8 +117,6 @@ def asked(
     """Put the rows of all parts together.
 
     Args:
-        engine: Reads them.
-        state: The table as it is.
         shape: The table's.
         parts: In the order in which they are applied.
         blind: Whether the versions in which rows were read do not matter.
@@ -177,10 +171,6 @@ def asked(
 
 def check_named(wanted: Asked, table: TableName) -> None:
     """Refuse a change of rows that are there, where nothing at all says which ones are meant.
-
-    Args:
-        wanted: What is asked.
-        table: For the error.
 
     Raises:
         UsageError: The table has no key, and no row has an id.

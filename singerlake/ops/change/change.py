@@ -53,10 +53,7 @@ def change(
     """Change rows of a table in steps that are one transaction.
 
     Args:
-        table: The table.
         steps: What is asked, in order: a row that one inserts, the next may change.
-        options: How.
-        choice: What may read the rows, and write them.
 
     Raises:
         RejectedRowsError: Rows that cannot be taken; each problem is named.
@@ -64,8 +61,6 @@ def change(
             ``if_transaction``; nothing was changed.
         ViolationsError: Rows would break a constraint; nothing was changed.
         UsageError: It cannot be done as asked.
-        LockTimeoutError: A writer did not give its lock up in time.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     options, choice = options or ChangeOptions(), choice or EngineChoice()
     engines = _Engines(choice, steps)
@@ -78,7 +73,6 @@ def begin(table: Table, options: ChangeOptions, choice: EngineChoice) -> None:
     """Start Spark if a change of a table needs it, before the caller asks for a lease.
 
     Args:
-        table: The table.
         options: How it is to be changed.
         choice: What may read its rows, and write them.
 

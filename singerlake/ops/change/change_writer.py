@@ -304,7 +304,6 @@ class OldLines:
         """Return lines as one array, with their newlines; None where they must be looked up.
 
         Args:
-            block: The block.
             codes: The positions of the rows, as ``positions.codes`` gives them.
         """
         self._open(block)

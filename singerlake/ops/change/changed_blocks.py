@@ -30,8 +30,6 @@ class Target:
     """Where lines go, and what they must be.
 
     Attributes:
-        store: The lake's store.
-        table: The table.
         under: The schema that records are written under, and what is asked of them.
         schema_hash: That schema's hash.
         columns: The table's columns.
@@ -42,7 +40,6 @@ class Target:
             activation of it leaves them.
         stamp: The ``time_extracted`` of all lines.
         sources: What messages call the places that rows come from.
-        block_rows: Rows in a block.
         file_bytes: Compressed size of a file.
         dry_run: Whether nothing is written.
     """
@@ -127,7 +124,6 @@ class Out:
         """Add the lines of records that are new, with their newlines.
 
         Args:
-            lines: The lines.
             origin: Tells the position of a line's row, before it was changed.
         """
         target, at = self._target, 0

@@ -41,9 +41,6 @@ class Delta:
 
     Attributes:
         merged: The rows that change, as ``merge_terms.MERGED`` has them.
-        wanted: What is asked.
-        summary: What has been found.
-        counts: Rows by status.
         parts: In how many parts rows were compared.
     """
 

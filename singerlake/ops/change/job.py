@@ -110,18 +110,14 @@ def change_rows(
     """Change rows of a table in several steps that are one transaction.
 
     Args:
-        table: The table.
         parts: The steps, in order; made again if others changed the same rows meanwhile.
-        options: How.
         engine_for: Chooses the engine, for each attempt.
-        present_of: Reads what there is.
 
     Raises:
         RejectedRowsError: Rows that cannot be taken; each problem is named.
         ConflictError: Rows were changed since they were read, or the table is no longer at
             ``if_transaction``; nothing was changed.
         UsageError: It cannot be done as asked.
-        LockTimeoutError: A writer did not give its lock up in time.
     """
     telling = told(table, "change", active=not options.dry_run)
     with telling as run, table.lease() as lease:
@@ -321,8 +317,6 @@ def are_the_same(engine: Engine[Any], table: Table, state: TableState, found: De
     """Tell whether new rows, which name all columns, are those that a table without a key has.
 
     Args:
-        engine: Reads the rows.
-        table: The table.
         state: As it is read after the change.
         found: The new rows, as many as there are.
     """
@@ -350,9 +344,6 @@ class _Sum:
 
     New rows are if they leave a column out, which may have a default. Present ones are if a value
     does not fit, which only reads as null.
-
-    Attributes:
-        columns: The table's.
     """
 
     columns: Columns
@@ -392,10 +383,8 @@ def are_changed(
 
     Args:
         table: The table, which has a key.
-        present: As it is now.
         since: What others committed.
         after: The last block before: one that a vacuum put together may hold older rows too.
-        wanted: What is asked.
         survival: What the activations leave of what there was before.
     """
     engine, columns = wanted.engine, wanted.spec.key_columns
@@ -412,8 +401,6 @@ class _LaterKeys:
     """Shares out the keys of blocks, deletions too.
 
     Attributes:
-        reader: Reads the key's columns.
-        columns: Those of the key.
         after: As for :func:`are_changed`.
         parts: Parts that keys are shared out to.
     """

@@ -68,7 +68,6 @@ class LiteralRows(GivenRows):
     """Rows that get new values.
 
     Attributes:
-        table: The table.
         values: New values by column, as literals of SQL.
         ids: Which rows, as ``query --row-metadata`` gives their ids; None for all rows.
         weight: What it takes to read them.

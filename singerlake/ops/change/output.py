@@ -58,10 +58,8 @@ class ChangeOutput:
     """Writes a difference and commits it.
 
     Args:
-        wanted: The plan.
         shape: The table's, as it is read after the change.
         found: The difference; None where no row is asked for.
-        now: The rows that there are.
         whole: Whether all rows are written anew.
     """
 
@@ -118,14 +116,12 @@ class ChangeOutput:
         """Write and commit.
 
         Args:
-            metrics: Counts for the log entry.
             still_apart: As for ``commit_change``.
             frozen: As for ``commit_change``.
 
         Raises:
             RejectedRowsError: The schema does not allow a record; nothing was changed.
             ConflictError: Somebody else's commit stands in the way.
-            StoreError: The store refused.
         """
         store, table, options = self._table.store, self._head.table, self._wanted.options
         writer_id = new_writer_id()
@@ -329,7 +325,6 @@ def written(
     """Have rows written by their tasks; gives what writers give.
 
     Args:
-        engine: Runs the tasks.
         routed: Of :data:`ROUTED`.
         tasks: The blocks of each.
         writer: Writes rows, once it knows their blocks.
@@ -345,7 +340,6 @@ class _Write:
 
     Attributes:
         writer: As for :func:`written`.
-        schema: As there.
     """
 
     writer: ChangeWriter

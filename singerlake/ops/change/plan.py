@@ -53,7 +53,6 @@ class ChangeOptions:
         if_transaction: The transaction that the table must still be at.
         overwrite: Change rows whatever version of them was read.
         new_version: Freeze the state that the change leaves, in the same transaction.
-        label: That version's label.
         dry_run: Only say what would be done.
         said: What people say of the columns from then on; None leaves it as it is.
         always: Make a transaction even where no row changes, for what its metadata say.
@@ -77,8 +76,6 @@ class ChangePlan:
     """What will be changed, before any row is read.
 
     Attributes:
-        head: The table as it is.
-        options: How.
         overlay: What people say of the columns from then on; None where that stays as it is.
     """
 
@@ -106,7 +103,6 @@ def plan(head: TableState, options: ChangeOptions) -> ChangePlan:
     """Check what can be checked before any data is read.
 
     Args:
-        head: The table's head.
         options: How it is to be changed.
 
     Raises:
@@ -157,7 +153,6 @@ class Written:
         blocks: In order; they are numbered by the commit.
         schemas: Those that blocks are under and the table may not have had, by hash.
         schema_hash: The schema in effect from then on.
-        metrics: Counts.
     """
 
     blocks: Sequence[Block]
@@ -184,10 +179,6 @@ def commit_change(
     """Commit a change.
 
     Args:
-        store: The lake's store.
-        wanted: The plan.
-        written: What was written.
-        writer_id: Who holds the locks.
         still_apart: Makes sure that what came in since the plan changed no row that the change
             goes by; may read blocks, and raises ``ConflictError``.
         frozen: Makes the version of the state that the change leaves; None for none.
@@ -197,7 +188,6 @@ def commit_change(
     Raises:
         ConflictError: Somebody changed the same rows, the schema or the overlay since, or took
             the label; nothing was changed.
-        StoreError: The store refused.
     """
     return commit(
         store,

@@ -49,9 +49,6 @@ class PresentRows:
     """The rows that there are.
 
     Args:
-        engine: Reads them.
-        table: The table.
-        wanted: The plan.
         shape: The table's, as it is read after the change.
     """
 
@@ -118,7 +115,6 @@ class PresentRows:
         """Give the positions of all rows to a step, as ``positions.each_code`` does.
 
         Args:
-            step: Takes them.
             schema: Of what it gives.
         """
         engine, table, state = self.engine, self.table, self.wanted.state
@@ -134,8 +130,6 @@ class PresentRows:
         """Give rows to a step, by their positions, as they will be read.
 
         Args:
-            columns: Those wanted.
-            step: Takes rows with provenance.
             schema: Of what it gives.
             places: Gives the positions to a step; those of all rows by default.
         """
@@ -178,9 +172,6 @@ class PresentRows:
         """Refuse rows whose values do not fit the types that their columns get.
 
         New values need no look: they are held against the schema when they are written.
-
-        Args:
-            found: What changes.
 
         Raises:
             ViolationsError: They do not.

@@ -77,7 +77,6 @@ class GivenRows(ABC):
         """Read them as rows of a table; called again if others changed the same rows meanwhile.
 
         Args:
-            engine: Reads them.
             present: The table as it is.
             source: What messages call them.
 

@@ -21,9 +21,6 @@ class Freezing:
     """Freezes what a change leaves. Called for each state that it may be committed on.
 
     Args:
-        engine: Reads the rows.
-        table: The table.
-        options: Label and comment.
         check: Refuses rows that do not keep the table's constraints.
     """
 

@@ -28,12 +28,8 @@ def find(destination: Store, versions: Iterable[LakeVersion], asked: Asked) -> A
     """Find those of some tables that the destination does not have at their versions.
 
     Args:
-        destination: Where to look.
         versions: The lake versions that are asked for, and maybe others.
         asked: Of which lake version which tables.
-
-    Raises:
-        StoreError: The store refused.
     """
     wanted = {entry_of(one): one for one in versions if entry_of(one) in asked}
     tables = sorted({table for entry in wanted for table in asked[entry]})
@@ -60,7 +56,6 @@ def announce(destination: Store, coming: Absences) -> None:
 
     Raises:
         DamagedError: The file that says so cannot be read.
-        StoreError: The store refused.
     """
     if not any(coming.values()):
         return
@@ -84,7 +79,6 @@ def settle(destination: Store) -> Absences:
 
     Raises:
         DamagedError: The lake's log, or the file that says so, cannot be read.
-        StoreError: A store refused.
     """
     noted = not_copied.read(destination)
     if not noted:

@@ -67,9 +67,6 @@ def compare_logs(source: Store, destination: Store, table: TableName, number: in
     """Read both logs up to a transaction, and make sure that they say the same.
 
     Args:
-        source: Whence the copy is.
-        destination: Where it is.
-        table: The table.
         number: The last transaction that both have.
 
     Raises:

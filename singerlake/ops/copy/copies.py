@@ -29,7 +29,6 @@ class LakeCopy:
     Attributes:
         tables: What it did with each table, also where that was nothing.
         lake_versions: The lake versions that it brought.
-        notes: What is worth knowing.
     """
 
     tables: list[Copied] = field(default_factory=list)
@@ -49,11 +48,9 @@ def copy(
     """Copy a lake, or some of it, and raise the first error once all else was copied.
 
     Args:
-        within: The lake.
         to: Where to.
         tables: Which tables, or versions of them; all by default.
         lake_version: A lake version, by number or label.
-        how: How.
         options: How the place is reached.
 
     Raises:

@@ -83,12 +83,6 @@ def read_present(destination: Store, table: TableName) -> Present:
 def check_same(source: Store, destination: Store, there: TableState, here: TableState) -> None:
     """Make sure that what the destination has is what the source has, as far as it goes.
 
-    Args:
-        source: Whence.
-        destination: Where to.
-        there: The table at the source.
-        here: The same at the destination.
-
     Raises:
         ConflictError: It has another transaction; which is the first is in the message.
         DamagedError: An entry that should be there is not.
@@ -124,9 +118,6 @@ def check_begun(destination: Store, there: TableState, begun: TableState, *, who
     """Make sure that what stands without transaction 1 is what a copy of the source has begun.
 
     Args:
-        destination: Where it stands.
-        there: The table at the source.
-        begun: What the manifest there says.
         whole: Whether all of the log is copied; a copy of versions may have numbers of its own.
 
     Raises:
@@ -147,9 +138,6 @@ def check_erasures(there: TableState, here: TableState, destination: Store, *, w
     """Make sure that a copy does not go on from before an erasure of rows, or amid one.
 
     Args:
-        there: The table at the source.
-        here: The same at the destination.
-        destination: Where that is.
         whole: Whether all of the log is copied.
 
     Raises:
@@ -204,13 +192,7 @@ def take_back(source: Store, destination: Store, table: TableName, *, begun: boo
     others stand in the way. They are still at the source, byte for byte.
 
     Args:
-        source: Whence the copy is.
-        destination: Where it is.
-        table: The table.
         begun: Whether this very copy has put the manifest, too, of a table that was new.
-
-    Raises:
-        StoreError: A store refused.
     """
     if begun:
         destination.delete(table.manifest)

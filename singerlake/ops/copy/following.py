@@ -24,17 +24,11 @@ def delete_gone(
     tells of it by now: whoever takes a lease from now on reads by a log without these files.
 
     Args:
-        source: Whence the copy is.
-        destination: Where it is.
         head: The table, as both have it.
         wait_seconds: How long to wait for readers.
-        meter: Ends it.
 
     Returns:
         How many files were deleted, and how many readers still need.
-
-    Raises:
-        StoreError: A store refused.
     """
     options = VacuumOptions(lease_wait_seconds=wait_seconds)
     gone = find_gone(source, destination, head)
@@ -56,12 +50,7 @@ def find_gone(source: Store, destination: Store, head: TableState) -> list[Item]
     """Find a table's files at the destination that its log says are deleted.
 
     Args:
-        source: Whence the copy is.
-        destination: Where it is.
         head: The table, as the source has it.
-
-    Raises:
-        StoreError: A store refused.
     """
     table = head.table
     start = len(table.folder)

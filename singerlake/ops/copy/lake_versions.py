@@ -40,7 +40,6 @@ class CopiedLakeVersion:
     """A lake version whose entry was copied, or would be.
 
     Attributes:
-        version: Which.
         absent: Tables of it that are not there.
         with_tables: Whether its tables are copied, and not just those of a later one.
     """
@@ -83,7 +82,6 @@ def copy_lake_versions(
     """Copy the lake versions that are not at the destination yet, byte for byte, in order.
 
     Args:
-        source: Whence.
         destination: Where to.
         versions: Those of the source, read before any table was copied: so all tables that were
             have the versions that these name.
@@ -99,7 +97,6 @@ def copy_lake_versions(
     Raises:
         ConflictError: The destination has lake versions of its own.
         DamagedError: A lake's log cannot be read.
-        StoreError: A store refused.
     """
     coming: list[LakeVersion] = []
     for version in coming_versions(destination, versions, last_alone=last_alone):
@@ -132,8 +129,6 @@ def coming_versions(
     """Return the lake versions that the destination does not have.
 
     Args:
-        destination: Where to look.
-        versions: Those of the source.
         last_alone: Whether the source may have more than these.
 
     Raises:

@@ -36,10 +36,7 @@ class WholeLog:
     length fits.
 
     Args:
-        store: The source.
-        table: The table.
         after: The table as the destination has it, with the same transactions as the source.
-        number: The last entry to copy.
 
     Raises:
         DamagedError: One is lost or damaged, or does not follow the one before.

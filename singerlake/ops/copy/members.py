@@ -21,7 +21,6 @@ class MemberCheck:
     """Inflates the members of a file one after the other, and keeps nothing of them.
 
     Args:
-        where: What to call the file in an error.
         blocks: What the log says lies in it. What else lies there, of blocks that a vacuum has
             moved or dropped since, need only be blocks, and whole.
     """

@@ -55,7 +55,6 @@ class Failed:
     """Something that could not be copied.
 
     Attributes:
-        error: Why.
         table: Which table; None where it is no table, or one that the source only lists.
         missing: Whether a table is missing in the copy for it.
     """
@@ -67,11 +66,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Note:
-    """Something that is worth knowing.
-
-    Attributes:
-        text: In words.
-    """
+    """Something that is worth knowing."""
 
     text: str
 
@@ -86,10 +81,7 @@ def copy_lake(
     """Copy a lake, or some of it, past what fails; yields what comes of each thing.
 
     Args:
-        lake: The source.
         destination: Where to; see ``destination.check_place``.
-        asked: What of it.
-        options: How.
         meter: Counts bytes, and stops it. Whoever closes the generator stops it, too.
 
     Raises:
@@ -239,10 +231,7 @@ def copy_tables(
     """Copy tables, several at a time; in place of one that failed, the error.
 
     Args:
-        source: Whence.
         destination: Where to; see ``destination.check_place``.
-        chosen: What to copy.
-        options: How.
         meter: Counts the bytes, and stops it.
     """
     with (
@@ -279,14 +268,10 @@ def finish(source: Store, destination: Store, copied: Sequence[Copied], *, whole
     """Bring the destination's catalogues and lake's file up to date with what was copied.
 
     Args:
-        source: Whence.
-        destination: Where to.
-        copied: What was.
         whole: Whether that is the lake, or only some of its tables.
 
     Raises:
         DamagedError: A lake's file cannot be read.
-        StoreError: A store refused.
     """
     open_for_writing(destination)
     snapshots = [one.snapshot for one in copied]

@@ -37,9 +37,6 @@ class StoredFiles:
     """The files that rows of one table name.
 
     Args:
-        source: Whence.
-        destination: Where to.
-        table: The table.
         meter: Counts bytes, and stops it.
         in_threads: Does something with each of some things, several at a time.
     """
@@ -63,7 +60,6 @@ class StoredFiles:
 
         Args:
             head: The table as it is to be there.
-            present: As it is there now.
             every: Whether to look for all, also for those that it should have.
         """
         known = set() if every else lists_of(present).keys()
@@ -78,7 +74,6 @@ class StoredFiles:
         Raises:
             KeyMissingError: One is gone at the source.
             DamagedError: One is damaged.
-            StoreError: A store refused.
         """
         if not lists:
             return 0
@@ -167,7 +162,6 @@ def copy_file(
     Raises:
         KeyMissingError: The source does not have it, any more.
         DamagedError: It is damaged at the source.
-        StoreError: A store refused.
     """
     key = table.key(file.path)
     staged = destination.stage()
@@ -188,7 +182,6 @@ def copy_list(source: Store, destination: Store, table: TableName, listed: FileL
 
     Raises:
         DamagedError: It is gone, or damaged.
-        StoreError: A store refused.
     """
     data = source.get(table.key(listed.path)).data
     content.decode_list(data, listed)
@@ -200,7 +193,6 @@ def check_file(store: Store, table: TableName, file: NamedFile, meter: Meter) ->
 
     Raises:
         DamagedError: It is not there, or another.
-        StoreError: The store refused.
     """
     key, hashed = table.key(file.path), hashlib.sha256()
     try:
@@ -216,8 +208,6 @@ def gone_with(store: Store, head: TableState, lists: Iterable[str]) -> dict[str,
 
     Args:
         store: Where the files are to go.
-        head: The table.
-        lists: The paths of these lists.
 
     Raises:
         DamagedError: A list of files that stay cannot be read.

@@ -59,11 +59,7 @@ class TableCopy:
     """Copies one table.
 
     Args:
-        source: Whence.
-        destination: Where to.
-        table: Which table.
         versions: The versions to copy, by number or label; none for the table with all of its log.
-        options: How.
         meter: Counts bytes, and stops it.
         movers: The threads that move files.
     """
@@ -95,7 +91,6 @@ class TableCopy:
             NotFoundError: The source has no such table, or version.
             ConflictError: The destination is no copy of it any more.
             DamagedError: One of the two is damaged.
-            StoreError: A store refused.
         """
         for left in reversed(range(TRIES)):
             try:
@@ -130,7 +125,6 @@ class TableCopy:
         """What the destination has of it, which must be what the source has.
 
         Args:
-            there: The table at the source.
             locked: Whether other copies of the table are kept off.
 
         Raises:

@@ -70,9 +70,6 @@ def copy_file(
     """Copy a data file, byte for byte; what does not check is never published.
 
     Args:
-        source: Whence.
-        destination: Where to.
-        key: Of the file, in both.
         blocks: What the log says lies in it.
         meter: Counts the bytes.
 
@@ -82,7 +79,6 @@ def copy_file(
     Raises:
         KeyMissingError: The source does not have it, any more.
         DamagedError: It is damaged at the source, or another file has its name at the destination.
-        StoreError: A store refused.
     """
     staged = destination.stage()
     try:
@@ -102,7 +98,6 @@ def check_file(store: Store, key: str, blocks: Iterable[Block], meter: Meter) ->
 
     Raises:
         DamagedError: It is not there, or not what the log says.
-        StoreError: The store refused.
     """
     check = MemberCheck(f"{store.uri}/{key}", blocks)
     try:
@@ -135,7 +130,6 @@ def publish(destination: Store, staged: Staged, key: str) -> None:
 
     Raises:
         DamagedError: Another file has its name.
-        StoreError: The store refused.
     """
     try:
         staged.publish(key)
@@ -157,7 +151,6 @@ def put_entry(destination: Store, key: str, data: bytes) -> None:
 
     Raises:
         ConflictError: Another is.
-        StoreError: The store refused.
     """
     if not destination.capabilities.supports_conditional_writes and _same(destination, key, data):
         return  # asked before: there a creation would write over what is there

@@ -50,11 +50,8 @@ def log_of(
     """Return the log with which the destination has some versions; None where it has them.
 
     Args:
-        source: Whence.
-        destination: Where to.
         there: The table at the source.
         here: The same at the destination, with a log that is a beginning of the source's.
-        wanted: The versions.
 
     Raises:
         ConflictError: The table is there without them, and cannot be gone on with.
@@ -125,11 +122,6 @@ def _frozen_by(source: Store, there: TableState, wanted: Sequence[FrozenVersion]
 
 class Excerpt:
     """A log that ends with some frozen versions. The same versions make the same bytes.
-
-    Args:
-        store: The source.
-        there: The table there.
-        versions: Which of its versions.
 
     Raises:
         DamagedError: The source's log cannot be read.

@@ -136,7 +136,6 @@ def commit_create(
     """Commit a table's first transaction.
 
     Args:
-        store: The lake's store.
         planned: What :func:`check_new` gave.
         first: What :func:`draft` made; behind the log of tables that were dropped, its blocks
             and its version take the next numbers.
@@ -144,7 +143,6 @@ def commit_create(
 
     Raises:
         ConflictError: Somebody else made the table.
-        StoreError: The store refused.
     """
 
     def draft_first(present: TableState) -> Entry:
@@ -175,9 +173,6 @@ def create_empty(
     """Make a table that has columns and no row.
 
     Args:
-        store: The lake's store.
-        table: Its name.
-        schema: Its columns and its key.
         comment: Why; kept with the transaction.
         metadata: What else to keep with it.
         known_taps: Taps that the lake's file is known to name.

@@ -30,9 +30,7 @@ class FirstBlocks:
     """Writes a new table's blocks, and commits or withdraws them.
 
     Attributes:
-        engine: Runs the tasks.
         lake: The lake that gets the table.
-        table: Its name.
         schema_hash: Its schema's hash.
         options: Locks, and the files that were stored for its rows.
         micros: ``time_extracted`` of the first task's rows, since 1970.
@@ -84,7 +82,6 @@ class FirstBlocks:
 
         Args:
             rows: The tasks' answers: a description of each block comes back, never its rows.
-            parts: How many tasks there are.
         """
         self._parts, self._unknown = parts, True
         told = self.engine.collect(rows)

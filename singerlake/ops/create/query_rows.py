@@ -62,11 +62,7 @@ def create_of(
     """Make a table of what a query gave.
 
     Args:
-        engine: The query's.
         lake: The lake that gets the table.
-        table: Its name.
-        sql: The query.
-        result: What it gave.
         keys: Columns that are the new table's key.
         options: How; ``if_transaction`` and ``overwrite`` mean nothing here.
 

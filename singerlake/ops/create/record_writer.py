@@ -36,13 +36,9 @@ class RecordWriter:
     its own, and nobody has to try for a free one.
 
     Attributes:
-        store: The lake's store.
-        table: The new table.
         columns: Its columns, in the order in which they come.
-        schema: Its schema.
         schema_hash: That schema's hash.
         micros: ``time_extracted`` of the first part, since 1970.
-        block_rows: Rows in a block.
         file_bytes: Compressed size of a file.
     """
 

@@ -44,7 +44,6 @@ def plan(lake: Lake, name: str) -> TableState:
     """Check that a table of a name can be made, before Java starts or a lake is.
 
     Args:
-        lake: The lake that gets it.
         name: ``tap.stream``.
 
     Returns:
@@ -78,8 +77,6 @@ def create(
     Args:
         lake: The lake that is asked, and that gets the table.
         name: ``tap.stream``.
-        options: What it is made of.
-        choice: Starts Spark for a query.
         planned: What a caller has just got from :func:`plan`.
 
     Raises:
@@ -88,7 +85,6 @@ def create(
         InvalidQueryError: It is no SELECT, or a column or value has no place in a lake.
         NotFoundError: It names a table that is not there.
         ConflictError: Another process made the table meanwhile.
-        RuntimeMissingError: Spark or Java is not installed.
     """
     check_words(options.change)
     if (options.sql is None) == (options.schema is None):

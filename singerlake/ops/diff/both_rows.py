@@ -32,10 +32,8 @@ class BothRows(Generic[R]):
     """How both rows of each pair are read, as the second state reads them.
 
     Attributes:
-        engine: Reads them.
         asked: The positions, each where it is read.
         step: Reads them.
-        tasks: How many tasks do.
         schema: The columns of the shape, misfits, ``PAIR`` and ``IS_AFTER``.
     """
 
@@ -58,12 +56,9 @@ class BothRows(Generic[R]):
         """Share the reading out.
 
         Args:
-            engine: Reads them.
-            table: The table.
             compared: The states.
             pairs: Their positions, as ``Differing`` has them.
             after: The second state; its columns may be read otherwise.
-            shape: Its shape.
         """
         states = (compared.before.snapshot, compared.after.snapshot)
         blocks = max(states, key=lambda state: state.number).blocks

@@ -18,12 +18,7 @@ _SETS = frozenset({"required", "type"})
 
 
 def schema_changes(before: SchemaEntry, after: SchemaEntry) -> Iterator[SchemaChange]:
-    """Yield each difference between two schemas of a stream that binds records or readers.
-
-    Args:
-        before: What there was.
-        after: What came.
-    """
+    """Yield each difference between two schemas of a stream that binds records or readers."""
     old, new = (dict(columns_of(entry)) for entry in (before, after))
     whole = [resolved(entry.schema, entry.schema) for entry in (before, after)]
     old_rules, new_rules = (_properties(schema) for schema in whole)

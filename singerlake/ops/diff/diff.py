@@ -281,10 +281,8 @@ def under_lease(
     """Begin a comparison under a lease, which ends with it.
 
     Args:
-        table: The table.
         before: The first state, as ``difference.plan`` takes it.
         after: The second; None for the head.
-        begin: Does it.
     """
     lease = table.lease().acquire()
     try:

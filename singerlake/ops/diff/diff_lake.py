@@ -20,7 +20,6 @@ class TableDifference:
     """A table of two lake versions.
 
     Attributes:
-        table: Which.
         before: What the first says of it; None where that does not have it.
         after: The same of the second.
         counts: How many rows differ, where the two versions are of different rows.
@@ -85,7 +84,6 @@ def plan(lake: Lake, before: str, after: str) -> LakeDifference:
     """Find two lake versions, and what the log alone says of their tables.
 
     Args:
-        lake: The lake.
         before: The first, by number or label.
         after: The second.
 
@@ -117,9 +115,7 @@ def diff_lake(
     """Count the rows that differ, table by table.
 
     Args:
-        lake: The lake.
         wanted: What :func:`plan` found; it gets the counts.
-        choice: What may read the tables.
         on_type_mismatch: As in :class:`DiffOptions`.
         each: Goes through the tables that are compared; each one before it is.
 

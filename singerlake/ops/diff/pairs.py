@@ -62,11 +62,6 @@ class Differing(Generic[R]):
 def differing(engine: Engine[R], table: Table, wanted: Comparison) -> Differing[R]:
     """Find the rows that may differ between two states.
 
-    Args:
-        engine: Reads and compares their keys.
-        table: The table.
-        wanted: The states.
-
     Raises:
         DamagedError: A block that is needed cannot be read, or a key does not fit.
     """
@@ -170,9 +165,6 @@ class _Rows(Generic[R]):
     """A state, and how its rows are read.
 
     Attributes:
-        engine: Reads them.
-        table: The table.
-        snapshot: The state.
         index: Its index; None where its blocks are read.
         by: The state by whose columns its blocks are read.
         key: The columns that tell its rows apart there.
@@ -197,8 +189,6 @@ class _Rows(Generic[R]):
         """Give some columns of the key to a step, and what rows are compared by.
 
         Args:
-            columns: Of the key.
-            step: Takes them.
             schema: Of what it gives.
         """
         if self.index is None:
@@ -305,10 +295,8 @@ class _CompareSince:
     """Compares rows of an earlier state with those that came since, by their keys.
 
     Attributes:
-        width: How many columns the key has.
         last: The earlier state's last block.
         survival: What the activations leave of the later state.
-        ways: How rows are read.
         forth: Whether the later state is the second.
     """
 
@@ -333,12 +321,7 @@ class _CompareSince:
 
 @dataclass
 class _CompareStates:
-    """Compares all rows of two states by a key that the first had not.
-
-    Attributes:
-        width: How many columns the key has.
-        ways: How rows are read.
-    """
+    """Compares all rows of two states by a key that the first had not."""
 
     width: int
     ways: Ways
@@ -407,9 +390,6 @@ class _CompareRecords:
     """Compares all rows of two states without a key: none of the pairs has both positions.
 
     Of rows that lie elsewhere, as many as there are on both sides of one record are the same.
-
-    Attributes:
-        ways: How rows are read.
     """
 
     ways: Ways

@@ -51,9 +51,6 @@ def diff(
     """Find what differs between two states of a table.
 
     Args:
-        table: The table.
-        options: What to compare.
-        choice: What may read its rows.
         wanted: What ``difference.plan`` found just now.
 
     Returns:
@@ -64,7 +61,6 @@ def diff(
         NotFoundError: There is no such version or transaction, or its state was given up.
         UsageError: The table's log is lost, or the first state lacks a column of the second's key.
         DamagedError: A block that is needed cannot be read, or a key does not fit.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     choice = choice or EngineChoice()
     check_choice(options.on_type_mismatch)

@@ -22,7 +22,6 @@ class Ways:
 
     Attributes:
         first: The first block of each range that is read in one way, rising.
-        last: Its last block.
         way: The number of the way.
     """
 

@@ -26,7 +26,6 @@ def parts(data: Iterator[bytes], where: str) -> Iterator[tuple[bool, bytes, byte
 
     Args:
         data: Its bytes, piece by piece.
-        where: What messages call it.
 
     Yields:
         Whether the part is a block, its bytes as they stand, and those that it unpacks to.
@@ -51,7 +50,6 @@ class _Bytes:
     """The bytes of a file, read one after the other.
 
     Args:
-        data: They, piece by piece.
         where: What messages call the file.
     """
 

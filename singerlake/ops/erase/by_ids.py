@@ -51,8 +51,6 @@ class ByIds:
     """Finds lines.
 
     Attributes:
-        engine: Reads the blocks.
-        table: The table.
         ids: The rows' ids, as ``_row_id`` shows them.
     """
 
@@ -203,7 +201,6 @@ class _PlacesStep:
     """Finds lines by their positions, in blocks.
 
     Attributes:
-        reader: Reads blocks.
         codes: The positions, packed.
     """
 

@@ -61,12 +61,8 @@ class PublishedPlace:
     """A place outside the lake where something is published of it.
 
     Attributes:
-        name: The projection's name.
         tables: What it is of, as ``tap.stream``.
-        to: Where it is.
-        format: As what.
         store: The store of that place; None where it cannot be reached.
-        why: Why it cannot.
     """
 
     name: str
@@ -128,8 +124,6 @@ def check(
     What is written meanwhile may be missed.
 
     Args:
-        lake: The lake.
-        sought: What to look for.
         table: Whose keys are among it; None where there is none.
         progress: Told after each object.
         published: Places that are looked through as well.
@@ -339,7 +333,6 @@ class Place:
 
     Attributes:
         kind: In a word, for programs.
-        words: In words.
         table: Whose it is; None where it is of no table.
         rows: Whether it may hold rows; else a key is not looked for in it.
     """
@@ -361,11 +354,7 @@ _LAKE = {
 
 
 class Places:
-    """Tells what objects are; each table's log is read once, and only if something is found.
-
-    Args:
-        lake: The lake.
-    """
+    """Tells what objects are; each table's log is read once, and only if something is found."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake

@@ -44,8 +44,6 @@ class Collisions:
     """Looks for rows of old versions that others hide.
 
     Attributes:
-        engine: Reads and compares them.
-        table: The table.
         head: Its head: rows go by its key.
         gone: The lines that go.
     """
@@ -113,7 +111,6 @@ class _Appearing:
     """Finds the lines that show in a state only once others are gone.
 
     Attributes:
-        width: How many columns the key has.
         survival: What the activations leave of the state.
         apart: Whether a row with a null in its key is a row of its own.
         gone: The lines that go.
@@ -139,13 +136,7 @@ class _Appearing:
 
 @dataclass
 class _KeysAt:
-    """Spells the keys of some lines.
-
-    Attributes:
-        reader: Reads the key's columns.
-        columns: Those.
-        places: The lines.
-    """
+    """Spells the keys of some lines."""
 
     reader: BlockReader
     columns: Columns

@@ -16,7 +16,6 @@ def made_from(lake: Lake, table: TableName, tables: Iterable[TableName]) -> set[
     One whose log cannot be read counts as such: nobody knows that it was not.
 
     Args:
-        lake: The lake.
         table: The table.
         tables: Those that are asked about.
     """

@@ -40,9 +40,6 @@ class Earlier:
     """Earlier versions of a table's objects, which may have rows that were erased.
 
     Attributes:
-        table: Whose.
-        objects: How many are there.
-        bytes: Their bytes.
         deleted: How many were deleted.
         why: Why those that were to be deleted are still there; or why it is not known whether there
             are any. Empty where neither is so.

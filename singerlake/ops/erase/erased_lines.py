@@ -31,8 +31,6 @@ class ByCondition:
     """Finds lines, as ``ByIds`` does.
 
     Attributes:
-        spark: The session.
-        table: The table.
         where: The condition; a row is meant if it held for the row as it was at any time.
     """
 

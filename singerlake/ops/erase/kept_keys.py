@@ -35,7 +35,6 @@ def key_lines(head: TableState, keys: pa.Table, count: int) -> bytes:
     Args:
         head: The table.
         keys: The keys, each once; they may be left out if there are more than :data:`MOST_TOLD`.
-        count: How many rows go.
 
     Raises:
         UsageError: They are too many.
@@ -74,11 +73,6 @@ class KeptKeys:
     def with_blocked(self, store: Store, head: TableState, keys: pa.Table) -> KeptKeys:
         """Have keys blocked, too.
 
-        Args:
-            store: The lake's store.
-            head: The table.
-            keys: Each once.
-
         Raises:
             UsageError: They are too many, or rows cannot be told by them.
             DamagedError: It is not known any more which are blocked.
@@ -100,13 +94,7 @@ class KeptKeys:
     def put(self, store: Store, head: TableState, seconds: float) -> Put:
         """Write it, before the entry that names it.
 
-        Args:
-            store: The lake's store.
-            head: The table.
-            seconds: How long readers are told.
-
         Raises:
-            StoreError: The store refused.
             SingerlakeError: The clock is behind the log, so that it does not tell until when.
         """
         if self.told:
@@ -124,7 +112,6 @@ class Put:
     """What was written, and is named by the entry.
 
     Attributes:
-        notice: For readers.
         blocked: The keys that are blocked from then on; None where they stay as they are.
     """
 

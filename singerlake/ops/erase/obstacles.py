@@ -70,15 +70,10 @@ def of_rows(
     """Look for rows elsewhere than in the table's own data.
 
     Args:
-        lake: The lake.
-        table: The table.
         snapshot: Its head.
         ids: The rows' ids; None where they are too many to be looked for.
         words: Whether words that people wrote, and a tap's state, are looked through, too.
         others: The tables in which rows are looked for; those :func:`related` by default.
-
-    Raises:
-        StoreError: The store refused.
     """
     others = related(lake, table.name) if others is None else others
     found: list[Obstacle] = []
@@ -114,9 +109,7 @@ def left_in(
     """Return those of some tables that have rows of another one.
 
     Args:
-        lake: The lake.
         snapshot: The head of the table that the rows are of; it has a key.
-        ids: The rows' ids.
         others: The tables that are looked through.
     """
     return _holding(lake, snapshot, ids, others) if ids and snapshot.key else []

@@ -16,10 +16,6 @@ WORDS = "has a fingerprint or a checksum from before rows were erased"
 class OldProofs:
     """What a table's log, its manifest and lake versions may say no more.
 
-    Args:
-        store: The lake's store.
-        head: The table.
-
     Raises:
         DamagedError: An ``erase`` entry is lost or damaged.
     """

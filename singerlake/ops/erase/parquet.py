@@ -62,10 +62,6 @@ def dictionaries(file: io.RawIOBase, metadata: pq.FileMetaData) -> Iterator[pa.R
     """Read a row of each row group, of the columns of texts that have dictionaries.
 
     What a dictionary has need be in no row any more: a table of which rows were taken keeps it.
-
-    Args:
-        file: The file.
-        metadata: Its own.
     """
     readers: dict[tuple[str, ...], pq.ParquetFile] = {}
     for n in range(metadata.num_row_groups):
@@ -109,7 +105,6 @@ def unclaimed(metadata: pq.FileMetaData, size: int) -> Sequence[tuple[int, int]]
     Its metadata are among them, with the smallest and the largest values of columns.
 
     Args:
-        metadata: The file's own.
         size: How many bytes it has.
     """
     chunks = []

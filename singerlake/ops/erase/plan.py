@@ -113,7 +113,6 @@ class Rewriting:
     """One block that goes into a new file.
 
     Attributes:
-        block: As it is.
         erased: Whether lines of it go; else it is copied, byte for byte.
     """
 
@@ -219,7 +218,6 @@ def announce(
 
     Raises:
         ConflictError: Somebody moved blocks since, or the lock was lost; nothing was changed.
-        StoreError: The store refused.
     """
     planned = plan.snapshot.number
     files = sorted({one.block.file for file in plan.files for one in file})
@@ -243,7 +241,6 @@ def draft_erase(
     """Draft the log entry of an erasure.
 
     Args:
-        snapshot: The table's head.
         erasure: What is said of it.
         written: The blocks where they are without the lines.
         erased: What versions are without them.
@@ -275,18 +272,15 @@ def commit_erase(
     """Commit an erasure: from here on nobody reads the rows.
 
     Args:
-        store: The lake's store.
         planned: The table by which it was planned.
         announced: The table after the announcement.
         entry: What :func:`draft_erase` made.
-        writer_id: Who erases.
         check: Raises where the lock was lost.
         still_none: Raises where what others committed since has such rows.
 
     Raises:
         ConflictError: Somebody moved blocks, or made or deleted a version, or committed such
             rows since; nothing was changed.
-        StoreError: The store refused.
     """
 
     def draft(present: TableState) -> Entry:

@@ -49,10 +49,6 @@ class ErasureProof:
     """Counts the states that lose rows, as they were and as they will be.
 
     Attributes:
-        engine: Reads them.
-        table: The table.
-        before: Its head.
-        after: What it will be.
         gone: The lines that go.
     """
 
@@ -183,11 +179,7 @@ _DIFFERING = "block long"
 
 @dataclass
 class _Differing:
-    """Gives the numbers of blocks that are not what they were less exactly the lines that go.
-
-    Attributes:
-        reader: Reads the records' digests.
-    """
+    """Gives the numbers of blocks that are not what they were less exactly the lines that go."""
 
     reader: BlockReader
 

@@ -37,8 +37,6 @@ class CopySource:
     """A stored copy as a source of bytes; see ``records.byte_sources.ByteSource``.
 
     Attributes:
-        store: Where it is.
-        copy: Which.
         stopped: Set when nobody wants it any more.
     """
 
@@ -72,8 +70,6 @@ def pieces(source: CopySource, at: int = 0, end: int | None = None) -> Iterator[
     """Read all of it, piece by piece, also of what grows meanwhile; or from a byte up to another.
 
     Args:
-        source: What is read.
-        at: Where to begin.
         end: Where to end; None for all that there is.
     """
     while end is None or at < end:

@@ -28,10 +28,6 @@ MAGICS = (FILE, STREAM)
 def opened(source: CopySource, begin: bytes) -> tuple[pa.Schema, Iterator[pa.RecordBatch]] | None:
     """Open a file or a stream; None where the bytes are no stream after all.
 
-    Args:
-        source: The file.
-        begin: How it begins.
-
     Raises:
         pa.ArrowException: It begins as a file, and is not a whole one.
     """
@@ -113,7 +109,6 @@ class Scanner:
     """Looks for several things at once.
 
     Args:
-        sought: They.
         only_own: As for :meth:`Sought.in_line`.
     """
 

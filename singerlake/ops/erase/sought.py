@@ -72,7 +72,6 @@ class Text(Sought):
 
     Args:
         label: What reports call it.
-        text: It.
 
     Raises:
         UsageError: It is empty, or has several lines.
@@ -100,7 +99,6 @@ class KeyNames:
     """The names that the columns of a table's key have, or once had.
 
     Attributes:
-        table: The table.
         names: Each the names of a whole key, as records or people have them.
         kinds: What values the columns have, or had, by name.
     """

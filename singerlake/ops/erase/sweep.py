@@ -22,8 +22,6 @@ class Swept:
     """What was deleted.
 
     Attributes:
-        files: How many objects.
-        bytes: Their bytes.
         left: What could not be deleted yet, and why.
     """
 
@@ -39,10 +37,7 @@ def sweep_erased(table: Table, options: VacuumOptions, writer_id: str, lock: Wri
     and waits for a vacuum.
 
     Args:
-        table: The table.
         options: Its retention is how old something is at least: what is younger cannot have them.
-        writer_id: Who holds the lock.
-        lock: The vacuum's lock.
 
     Raises:
         SingerlakeError: As of a vacuum.

@@ -80,14 +80,11 @@ def engine_for(
     """Choose what erases rows of a table, and start it.
 
     Args:
-        choice: What may.
-        request: Which rows.
         state: The table; one that was dropped, as it would come back.
         started: What was chosen before; Spark stays.
 
     Raises:
         UsageError: A condition is given, and only this process may be used.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     sql = None if request.where is None else "a condition in SQL"
     work = Work.of(state.blocks, len(state.columns))
@@ -107,11 +104,8 @@ def erase(
     If there are none, only what an interrupted erasure may have left is deleted.
 
     Args:
-        request: Which rows.
-        options: How, and why.
         choice: What may read and write the table's files.
         engine: What was chosen, if anything was.
-        clear: Looks for the rows elsewhere.
 
     Raises:
         UsageError: It cannot be done as asked; nothing was changed.
@@ -119,7 +113,6 @@ def erase(
         DamagedError: A block cannot be read, or a version would not be what it should; nothing
             was changed.
         StoreError: The store refused. What was committed stays; run it again.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     options.check()
     table, writer_id = request.table, new_writer_id()
@@ -168,7 +161,6 @@ class _Found:
         engine: What found them.
         state: The table that they are in: one that was dropped, as it would come back.
         rows: The rows and their lines.
-        plan: What happens to files.
         kept: What is to be kept of the keys.
     """
 

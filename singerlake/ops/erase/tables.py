@@ -75,7 +75,6 @@ def requests(
     """Find the tables whose rows are to be erased.
 
     Args:
-        lake: The lake.
         tables: Their names, each with its own condition, or None.
         ids: Where it has none, the rows' ids.
         where: Or the condition.
@@ -108,9 +107,7 @@ def erase(
     """Erase rows of tables, then publish again what is published of these.
 
     Args:
-        lake: The lake.
         asked: Which rows, of each table.
-        options: How, and why.
         choice: What may read and write the tables' files.
         words: Whether words in log entries that name a row are a reason to refuse.
         projections: Where projections are declared; ``projections.yml`` by default.

@@ -36,8 +36,6 @@ class Eraser:
     """Writes blocks again. Sent to the executors by value: the store goes with it.
 
     Attributes:
-        store: The lake's store.
-        table: Whose rows.
         file_bytes: Compressed size of a file.
     """
 

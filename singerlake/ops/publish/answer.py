@@ -27,7 +27,6 @@ class Answer(ABC, Generic[R]):
     While it is held, no vacuum deletes what it reads; to be used as a context.
 
     Attributes:
-        engine: Computes rows.
         sources: The states of the tables that it reads.
     """
 
@@ -124,8 +123,6 @@ def why_all(
     Args:
         since: The states that the earlier answer was computed of.
         now: The state that is read now.
-        snapshot: The table then.
-        head: The table as it is.
         keyed: Whether the answer keeps the table's key, if it has one.
 
     Returns:

@@ -23,8 +23,6 @@ def opened(
     """Begin to read the rows of a projection.
 
     Args:
-        choice: What may read them.
-        lake: The lake.
         name: What messages call the projection.
         sql: One SELECT.
         at: The version, by number or label, in which tables are read that the SQL names without
@@ -34,7 +32,6 @@ def opened(
         InvalidQueryError: It is no SELECT, or names a column that is not there.
         NotFoundError: It names a table or a version that is not there.
         UsageError: It has to be asked in SQL, and only this process may be used.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     plain = wanted(lake, sql, at)
     if plain is not None:
@@ -50,11 +47,9 @@ def session(choice: EngineChoice, sql: str) -> SparkSession:
 
     Args:
         choice: Whether it may be used.
-        sql: What needs it.
 
     Raises:
         UsageError: Only this process may be used.
-        RuntimeMissingError: Spark or Java is not installed.
     """
     choice.need_spark(WHAT, sql)
     engine: Any = choice.spark_engine(WHAT)
@@ -63,13 +58,7 @@ def session(choice: EngineChoice, sql: str) -> SparkSession:
 
 
 def needs_spark(choice: EngineChoice, lake: Lake, projection: Projection) -> bool:
-    """Tell, without reading a row, whether Spark is needed to publish a projection anew.
-
-    Args:
-        choice: What may read its rows.
-        lake: The lake.
-        projection: The projection.
-    """
+    """Tell, without reading a row, whether Spark is needed to publish a projection anew."""
     if projection.stage is not None:
         return True
     plain = wanted(lake, rows_query(projection))

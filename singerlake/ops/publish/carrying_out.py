@@ -23,10 +23,6 @@ from singerlake.publish.published import Commit, DataFile, Published
 class Run:
     """Writes files and commits them.
 
-    Args:
-        projection: What is published.
-        destination: Where.
-
     Attributes:
         written: Rows in new files; None where it cannot be told.
         changed: Rows that differ from those that readers saw; None where that is not known.
@@ -43,24 +39,13 @@ class Run:
         return self._destination.file_schema(schema, base)
 
     def all_rows(self, asked: Answer[Any], schema: pa.Schema) -> Sequence[DataFile]:
-        """Write all rows into new files, which nobody sees yet.
-
-        Args:
-            asked: The rows.
-            schema: The columns of the files.
-        """
+        """Write all rows into new files, which nobody sees yet."""
         files = write_ordered(asked.source(), self._projection, self._destination, schema)
         self._wrote(sum(file.rows for file in files))
         return files
 
     def increment(self, asked: Answer[Any], base: Published, schema: pa.Schema) -> Increment:
-        """Write what changed into new files, which nobody sees yet.
-
-        Args:
-            asked: The rows.
-            base: What the destination shows.
-            schema: The columns of the files.
-        """
+        """Write what changed into new files, which nobody sees yet."""
         publication = Publication(self._projection, self._destination, base, schema)
         with planned_increment(asked, publication) as planned:
             found = planned.write()

@@ -105,11 +105,7 @@ def fresh_rows(
     """Read what came between two states that have the same columns.
 
     Args:
-        engine: Reads the blocks.
-        table: The table.
-        compared: The states.
         shape: The later one's shape.
-        answer: What is asked.
 
     Returns:
         None where more than the new blocks has to be read, or they are too many: rows may have
@@ -206,7 +202,6 @@ class Side:
 
     Attributes:
         name: ``keys`` or ``rows``.
-        schema: Their columns.
     """
 
     name: str

@@ -80,13 +80,11 @@ class StagedRows:
     """What a refresh did to a staging table, or would do.
 
     Attributes:
-        table: Which.
         transaction: The refresh; None where it was only asked.
         how: ``created``, ``incremental``, or ``compared`` where all rows were computed.
         why: Why all rows were computed, as a clause.
         inserted: Rows that were not there.
         updated: Rows that are others now.
-        deleted: Rows that are gone.
         columns: What became of the columns, in words.
     """
 
@@ -110,9 +108,6 @@ class PublishedRows:
     """What lies at a destination now.
 
     Attributes:
-        to: Where.
-        format: How.
-        why: Why it was due.
         full: Whether all files were written anew.
         why_full: Why they were, as a clause, where that is another reason.
         rows: Rows there; None where it was only asked.

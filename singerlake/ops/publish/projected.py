@@ -100,14 +100,11 @@ class Projected(Answer[SparkRows]):
     While it is held, no vacuum deletes what it reads; to be used as a context.
 
     Args:
-        spark: The session.
-        lake: The lake.
         sql: One SELECT.
         at: The version, by number or label, in which tables are read that the SQL names without
             one; their heads by default.
 
     Attributes:
-        engine: Computes rows.
         sources: The states of the tables that it reads.
         fields: The answer's columns, as Spark has them.
         origins: Where they come from.

@@ -47,9 +47,7 @@ def publish(
     outcome is taken, and no more than was asked for.
 
     Args:
-        lake: The lake.
         projections: Which, and all that make what they read.
-        options: How.
         choice: What may read rows. What SQL computes, and staging tables, are Spark's.
 
     Raises:

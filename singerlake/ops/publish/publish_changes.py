@@ -50,7 +50,6 @@ def planned_increment(answer: Answer[Any], publication: Publication) -> Iterator
 
     Args:
         answer: The answer; ``obstacle`` gave None for what the destination shows.
-        publication: What is there.
 
     Raises:
         DamagedError: A file cannot be read back, or a block.
@@ -77,7 +76,6 @@ def planned_changes(
     Args:
         changes: What changed of the rows since the state that is published.
         everything: Gives all rows of now. Asked only if files cannot be read back.
-        publication: What is there.
 
     Raises:
         DamagedError: A file cannot be read back, or a block.
@@ -96,8 +94,6 @@ class _Job(Generic[R]):
     """One increment.
 
     Attributes:
-        rows: The rows that changed.
-        publication: What is there.
         everything: Gives all rows of now.
     """
 
@@ -174,11 +170,7 @@ class _Job(Generic[R]):
 
 @dataclass
 class _FileMarks:
-    """Gives each file a row that says nothing.
-
-    Attributes:
-        files: How many there are.
-    """
+    """Gives each file a row that says nothing."""
 
     files: int
 
@@ -193,7 +185,6 @@ class _GoneByFile:
     """Gives the keys of rows that are gone to the files that may hold them.
 
     Attributes:
-        places: The files.
         key: The columns by which rows are the same.
     """
 
@@ -213,11 +204,7 @@ class _GoneByFile:
 
 @dataclass
 class _FilesLeft:
-    """Reads files back, without the rows that are gone.
-
-    Attributes:
-        reader: Reads them.
-    """
+    """Reads files back, without the rows that are gone."""
 
     reader: FilesReader
 

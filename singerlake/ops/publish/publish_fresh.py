@@ -47,9 +47,7 @@ def plan_fresh(engine: Engine[Any], fresh: FreshRows, publication: Publication) 
     """Plan what changes at a destination that shows an earlier state.
 
     Args:
-        engine: Reads the files.
         fresh: What came since that state.
-        publication: What is there.
 
     Returns:
         None where it cannot be done so: too many files cross, or these do not hold the key as it
@@ -150,8 +148,6 @@ class Finder:
     """Looks keys up in published files.
 
     Attributes:
-        lookup: The keys.
-        reader: Reads the files.
         files: Of each task, the numbers of its files.
     """
 

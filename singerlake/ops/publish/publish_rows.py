@@ -48,10 +48,6 @@ class PublishRows:
     """Publishes the rows of one projection.
 
     Args:
-        lake: The lake.
-        projection: What.
-        target: Where.
-        options: How.
         telling: Who is told what was read and written.
         choice: What may read rows.
 

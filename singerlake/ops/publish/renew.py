@@ -30,7 +30,6 @@ def renew(lake: Lake, wanted: Renewals, choice: EngineChoice) -> Iterator[Outcom
     Args:
         lake: The lake, from which the rows are gone.
         wanted: Which; none of them is stuck.
-        choice: What may read their rows.
     """
     due = {
         name: erased

@@ -62,7 +62,6 @@ class Staged:
     """What a refresh of a staging table did, or would do.
 
     Attributes:
-        projection: Whose.
         how: How the rows were found.
         why: Why all rows were computed, as a clause; empty where they were not.
         changed: What became of the rows. A refresh that found none to change still makes a
@@ -103,8 +102,6 @@ def stage(
     """Bring a staging table to what its projection says.
 
     Args:
-        spark: The session.
-        lake: The lake.
         projection: What to stage, and where; it has a ``stage``.
         full_refresh: Compute all rows, and compare them, even where less would do.
         dry_run: Only say what would be done.

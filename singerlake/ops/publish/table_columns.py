@@ -47,8 +47,6 @@ class Wanted:
     """What a plain query takes of a lake.
 
     Attributes:
-        table: The table.
-        query: The query.
         version: The version that its name ends with.
         at: The version in which the table is read if the query names none.
         seen: The table as it was a moment ago.
@@ -100,8 +98,6 @@ def wanted(lake: Lake, sql: str, at: str | None = None) -> Wanted | None:
     """Find what a query takes of a lake; None if only SQL can tell.
 
     Args:
-        lake: The lake.
-        sql: The query.
         at: The version in which the table is read if the query names none.
     """
     query = plain_query(sql)
@@ -121,10 +117,6 @@ def wanted(lake: Lake, sql: str, at: str | None = None) -> Wanted | None:
 
 class TableColumns(Answer[R]):
     """Columns of a table's rows.
-
-    Args:
-        engine: Reads them.
-        asked: Which.
 
     Raises:
         NotFoundError: There is no such table or version.

@@ -81,7 +81,6 @@ class Actions:
     """Rows by position, and whether each is to be deleted or to be as it was.
 
     Attributes:
-        engine: The engine.
         rows: Of :data:`FOUND`; no position twice.
     """
 

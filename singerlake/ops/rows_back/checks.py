@@ -41,7 +41,6 @@ def outcome(
     """Refuse what is wrong with rows, or name it if it is allowed.
 
     Args:
-        table: The table.
         rows: Which of its rows, as a message begins.
         command: What was asked for, as a verb.
         misfits: Values that do not fit the type of now.
@@ -101,9 +100,6 @@ def undo_misfits(
     """Find the values that come back and do not fit the types which columns have by now.
 
     Args:
-        engine: Reads them.
-        table: The table.
-        wanted: The plan.
         rows: Positions of the rows that are written, as in ``actions.FOUND``.
     """
     if not (names := wanted.retyped):
@@ -146,9 +142,7 @@ def _misfits_error(table: Table, rows: str, found: Sequence[ColumnMisfits]) -> S
     """Say why nothing is turned back: old values do not fit the types of today.
 
     Args:
-        table: The table.
         rows: Which of its rows, as a message begins.
-        found: The values.
     """
     return ViolationsError.of_lines(
         f"{rows} have values that do not fit the types which their columns have by now, and "
@@ -166,9 +160,7 @@ def _violations_error(
     """Say why nothing is turned back: the rows do not keep the constraints of today.
 
     Args:
-        table: The table.
         rows: Which of its rows, as a message begins.
-        found: The constraints.
         command: What was asked for, as a verb.
     """
     return ViolationsError.of_lines(

@@ -42,9 +42,6 @@ def broken_by_undo(
     """Find the constraints that rows which come back do not keep.
 
     Args:
-        spark: The session.
-        table: The table.
-        wanted: The plan.
         rows: Positions of the rows that are written, as in ``actions.FOUND``.
     """
     after = wanted.after

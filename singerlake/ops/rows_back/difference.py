@@ -35,14 +35,7 @@ def every_row(engine: Engine[Any], old: Index) -> Actions:
 
 
 def difference(engine: Engine[Any], table: Table, wanted: RevertPlan, old: Index) -> Actions:
-    """Find the rows to put back and those to delete, by their keys.
-
-    Args:
-        engine: Reads and compares them.
-        table: The table.
-        wanted: What to go back to.
-        old: The index of the old state.
-    """
+    """Find the rows to put back and those to delete, by their keys."""
     columns = old.shape.key_columns
     head, last = wanted.head, wanted.to.last_block
     survival = activations.survival(head.blocks)
@@ -89,9 +82,7 @@ class _Compare:
     """Compares the rows of a part's keys: those that there were, and those that there are.
 
     Attributes:
-        width: How many columns the key has.
         last: The last block of the old state.
-        survival: What the activations leave of the rows that there are.
         others: Ranges of row versions that came under another schema.
         span: The row versions whose defaults are those of the old state.
     """

@@ -27,9 +27,7 @@ def work(head: TableState, old: TableState | None, last: int) -> Work:
     """Estimate the reading of an old state, and of all that came since.
 
     Args:
-        head: The table as it is.
         old: The state; None if there was no table yet.
-        last: Its last block.
     """
     since = [block for block in head.blocks if block.number > last]
     known = {block.number for block in since}
@@ -53,8 +51,6 @@ def broken(
 
     Args:
         engine: Spark, if there are constraints.
-        wanted: The plan.
-        find: What runs on its session.
     """
     if asked_in_sql(wanted) is None:
         return []

@@ -44,7 +44,6 @@ class Share:
     It takes rows with the key's columns first, and their provenance; of blocks, deletions too.
 
     Attributes:
-        columns: Those of the key.
         parts: How many parts there are.
         after: Rows of this block and of earlier ones are left out: a vacuum puts them into blocks
             with later ones.
@@ -99,7 +98,6 @@ class KeyedRows:
 
     Attributes:
         rows: Keys, positions and what else rows are compared by.
-        width: How many columns the key has.
         apart: Whether a row with a null in its key is a row of its own.
     """
 

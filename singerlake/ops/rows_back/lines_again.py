@@ -35,7 +35,6 @@ class Written:
     Attributes:
         blocks: In order; the commit numbers them.
         put_back: Rows that were written as they were.
-        deleted: Rows that were deleted.
         writer_id: Who holds the locks.
         check: Raises if they are lost.
     """
@@ -52,8 +51,6 @@ class LinesAgain:
     """Writes lines of a table again, by the positions of their rows.
 
     Attributes:
-        table: The table.
-        head: Its head.
         schema_hash: The schema that is in effect afterwards.
         deletions: The schemas to delete rows under, where not their own, by the hashes of these.
         defaults: What lines must say of columns that people added, by the hashes of their schemas.
@@ -78,8 +75,6 @@ class LinesAgain:
         """Find the schemas that are needed.
 
         Args:
-            table: The table.
-            head: Its head.
             schema_hash: The schema that is in effect afterwards.
             deleted_under: Schemas of the rows that may be deleted.
             put_back_under: Schemas of those that may be put back.
@@ -107,7 +102,6 @@ class LinesAgain:
 
         Args:
             actions: The rows; None if only the schema goes back.
-            options: Locks.
             committed: Commits what was written; None where there was nothing to commit.
             whole: Whether they are all rows of the table, behind ACTIVATE_VERSION.
         """
@@ -186,10 +180,6 @@ class LinesAgain:
 
 def check_keys(head: TableState, counted: Counted) -> None:
     """Refuse what the writing would refuse: to delete a row without a value of its key.
-
-    Args:
-        head: The table's head.
-        counted: What is to be done.
 
     Raises:
         ViolationsError: There is such a row.

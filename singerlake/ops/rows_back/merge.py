@@ -57,7 +57,6 @@ class Tally(NamedTuple):
     Attributes:
         counted: The rows to be written.
         came: Rows that come back, or are again what they were.
-        went: Rows that go.
         conflicts: Rows that were touched again since.
         first: Those of them that come first by their keys, as in :data:`MERGED`; None for none.
     """
@@ -73,9 +72,6 @@ def merged(engine: Engine[Any], table: Table, wanted: UndoPlan, on_conflict: OnC
     """Find what becomes of rows; gives rows of :data:`MERGED`.
 
     Args:
-        engine: Reads and compares them.
-        table: The table.
-        wanted: The plan.
         on_conflict: What becomes of rows that were touched again.
     """
     if wanted.head.key:
@@ -203,12 +199,7 @@ def _may_be_within(block: Block, groups: Sequence[Group]) -> bool:
 
 
 class _Boundary(NamedTuple):
-    """What tells which row a key had at a state.
-
-    Attributes:
-        last: The state's last block.
-        survival: What the activations leave.
-    """
+    """What tells which row a key had at a state."""
 
     last: int
     survival: Survival
@@ -226,7 +217,6 @@ class _Boundaries(NamedTuple):
 
     Attributes:
         before: None where there was no table.
-        at: At its end.
         restores_schema: As in a ``Group``.
     """
 
@@ -245,8 +235,6 @@ class _Merge:
     """Compares the rows that a part's keys had.
 
     Attributes:
-        width: How many columns the key has.
-        survival: What the activations leave of the rows that there are.
         groups: From the oldest to the newest.
         starts: The blocks from which people gave columns other defaults.
         again: Whether rows that were touched again go back, too.

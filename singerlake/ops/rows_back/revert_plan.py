@@ -29,7 +29,6 @@ class RevertPlan:
     """What will be reverted.
 
     Attributes:
-        head: The table as it is.
         to: The table as it shall be.
         if_transaction: The transaction that the table must still be at when it is committed.
     """
@@ -76,10 +75,6 @@ class RevertPlan:
 def kept(metadata: Mapping[str, Any], comment: str | None) -> dict[str, Any]:
     """Return what is kept with a revert's transaction of what a person says of it.
 
-    Args:
-        metadata: Any names and values.
-        comment: Why.
-
     Raises:
         UsageError: A name is one that a revert writes itself.
     """
@@ -93,8 +88,6 @@ def plan(
     """Check what can be checked before any data is read.
 
     Args:
-        store: The lake's store.
-        head: The table's head.
         number: The transaction to go back to.
         if_transaction: The transaction that the table must still be at.
 
@@ -191,17 +184,12 @@ def commit_revert(
     """Commit rows that were written again, or deleted.
 
     Args:
-        store: The lake's store.
         wanted: The plan.
         blocks: What was written, in order; they are numbered here.
         schemas: Those that blocks may be under and the table may not have had, by hash.
-        writer_id: Who holds the locks.
-        metrics: What it did.
-        metadata: What it was asked for.
 
     Raises:
         ConflictError: Somebody changed the table since it was planned; nothing was changed.
-        StoreError: The store refused.
     """
     head = wanted.head
 

@@ -71,7 +71,6 @@ class UndoPlan:
     """What will be undone.
 
     Attributes:
-        head: The table as it is.
         groups: From the oldest to the newest; at least one.
         schema_hash: The schema in effect afterwards.
         if_transaction: The transaction that the table must still be at when it is committed.
@@ -143,8 +142,6 @@ def plan(
     """Check what can be checked before any data is read.
 
     Args:
-        store: The lake's store.
-        head: The table's head.
         numbers: The transactions to undo, in any order.
         if_transaction: The transaction that the table must still be at.
 

@@ -67,7 +67,6 @@ class CsvFiles:
         """Return the indexes of a table's columns that the files name, rising.
 
         Args:
-            columns: The table's.
             keys: Names of its key, which the files must have.
 
         Raises:
@@ -77,12 +76,7 @@ class CsvFiles:
         return list(layouts(self.files, columns, keys)[0].cells)
 
     def step(self, engine: Engine[Any], columns: Columns) -> tuple[CsvRows, int]:
-        """Return what reads the rows, and into how many tasks that is split.
-
-        Args:
-            engine: Reads the files.
-            columns: The table's.
-        """
+        """Return what reads the rows, and into how many tasks that is split."""
         found = layouts(self.files, columns)
         parts = self.parts(engine)
         return CsvRows(self.files, found, parts, columns, self._most_of(parts)), len(parts)

@@ -99,12 +99,7 @@ class GivenReader(ABC):
 
     @abstractmethod
     def step(self, engine: Engine[Any], columns: Columns) -> tuple[Step, int]:
-        """Return what reads the rows, and into how many tasks that is split.
-
-        Args:
-            engine: Reads the files.
-            columns: The table's.
-        """
+        """Return what reads the rows, and into how many tasks that is split."""
 
 
 class JsonReader(GivenReader):
@@ -277,10 +272,6 @@ class CsvReader(GivenReader):
 def reader_of(files: Sequence[GivenFile], dialect: Dialect) -> GivenReader:
     """Return the reader of some files of one format.
 
-    Args:
-        files: The files.
-        dialect: How they are written, if they are CSV.
-
     Raises:
         SingerlakeError: One cannot be read.
     """
@@ -346,7 +337,6 @@ def typed(
     """Return what the columns of a new table are: as inferred, or as somebody says.
 
     Args:
-        inferred: What the files hold.
         types: What somebody says of columns, null not among their values.
         keys: Names of those that are the key.
         file: What messages call the files.

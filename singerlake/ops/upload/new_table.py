@@ -57,10 +57,6 @@ class NewTable:
     """A table that files are going to make.
 
     Attributes:
-        table: Its name.
-        entry: Its schema.
-        reader: Reads the files.
-        inferred: What these hold.
         said: Names of the columns whose types somebody said.
     """
 
@@ -105,9 +101,6 @@ def plan_new(
     """Find out what files hold, and what table that makes.
 
     Args:
-        engine: Reads the files, and writes blocks.
-        table: Its name.
-        reader: Reads the files.
         keys: Columns that are the table's key.
         types: The JSON Schema of columns whose types somebody says, null not among the values.
 
@@ -164,7 +157,6 @@ def make(
     """Make a table of files.
 
     Args:
-        engine: Reads the files, and writes blocks.
         lake: The lake that gets the table.
         new: What :func:`plan_new` gave.
         options: How; ``if_transaction`` and ``overwrite`` mean nothing here.
@@ -192,10 +184,7 @@ def make_at_once(
     """Make a table of CSV that is read once, if all of it is what some of it seems to be.
 
     Args:
-        engine: Reads the files, and writes blocks.
         lake: The lake that gets the table.
-        table: Its name.
-        reader: Reads the files.
         keys: Columns that are the table's key.
         options: How; not a dry run.
         show: Is shown the table before it is made.
@@ -348,11 +337,7 @@ _REPEATED = "keys long, first binary"
 
 @dataclass
 class _FirstRepeated:
-    """Counts the keys of a part that are there twice, and packs the first, by their last places.
-
-    Attributes:
-        count: How many columns the key has.
-    """
+    """Counts the keys of a part that are there twice, and packs the first, by their last places."""
 
     count: int
 
@@ -464,14 +449,7 @@ CHECKED = f"part int, rows long, {PROBLEMS} binary, {RUNS} binary"
 
 @dataclass
 class GivenRowsChecker:
-    """Reads rows as :class:`GivenRowsWriter` does, and writes none; see :data:`CHECKED`.
-
-    Attributes:
-        reader: As there.
-        columns: The new table's.
-        schema: Its schema.
-        names: As there.
-    """
+    """Reads rows as :class:`GivenRowsWriter` does, and writes none; see :data:`CHECKED`."""
 
     reader: Step
     columns: Columns

@@ -26,7 +26,6 @@ class UploadOptions:
 
     Attributes:
         mode: What is asked of the rows.
-        keys: A new table's key.
         types: Of columns of a new table, the JSON Schema of their values, null not among them.
         change: How a table is changed.
         dialect: How the files are written, if they are CSV.
@@ -67,10 +66,8 @@ def upload(
     """Upload files.
 
     Args:
-        lake: The lake.
         table: The table; the name of one that is to be made.
         files: The files, from ``given.files.open_files``.
-        options: How.
         choice: What may read the files, and write rows.
         show: Is shown a new table before it is made.
 
@@ -78,7 +75,6 @@ def upload(
         RejectedRowsError: Rows that cannot be taken; each problem is named, nothing was changed.
         ConflictError: Rows were changed since they were read, or somebody made the table.
         UsageError: It cannot be done as asked.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     options, choice = options or UploadOptions(), choice or EngineChoice()
     with FileRows(files, options.dialect, lake.store) as rows:

@@ -56,10 +56,8 @@ class FolderUploaded:
     """What the upload of a folder did, or would do.
 
     Attributes:
-        uploaded: To the table.
         folder: The folder, as the log has it.
         stored: Files that the lake did not have and has now.
-        stored_bytes: Their bytes.
     """
 
     uploaded: Uploaded
@@ -81,9 +79,7 @@ def upload_folder(
     """Upload a folder's files.
 
     Args:
-        lake: The lake.
         table: The table, which ``folder_rows.check_fits``; the name of one that is to be made.
-        folder: The folder.
         options: How; of a table that is made, ``mode``, ``keys`` and ``types`` mean nothing.
         choice: What may write the rows.
         follow: Is given what counts the files, before the first is read.
@@ -92,7 +88,6 @@ def upload_folder(
     Raises:
         InputError: A file cannot be stored, or changed while it was read.
         ConflictError: Somebody else made the table, or a vacuum of it ran meanwhile.
-        StoreError: The store refused.
         SingerlakeError: As ``change`` does. Whatever is raised, no row has changed.
     """
     name, dry_run, choice = _name(table), options.change.dry_run, choice or EngineChoice()
@@ -165,7 +160,6 @@ def check_no_vacuum(store: Store, before: TableState) -> None:
     a vacuum announced in between, the commit would not see.
 
     Args:
-        store: The lake's store.
         before: The table by which files were found.
 
     Raises:

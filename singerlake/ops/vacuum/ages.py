@@ -25,11 +25,7 @@ _SPELLED = len("2020-08-19T13:01:56.245769Z")
 
 
 class Ages:
-    """The times of a table's transactions, as retention counts them.
-
-    Args:
-        snapshot: The table's head.
-    """
+    """The times of a table's transactions, as retention counts them."""
 
     def __init__(self, snapshot: TableState) -> None:
         self._snapshot = snapshot
@@ -77,7 +73,6 @@ def limit(snapshot: TableState, retain_seconds: float, now: float | None = None)
     """Return the time, in seconds since 1970, after which whatever was needed or made stays.
 
     Args:
-        snapshot: The table's head.
         retain_seconds: The retention; with none, no age matters, nor does a clock.
         now: The time, in seconds since 1970.
 
@@ -95,7 +90,6 @@ def check_log(snapshot: TableState, now: float | None = None, way_out: str = "")
     """Refuse a clock that is behind the log.
 
     Args:
-        snapshot: The table's head.
         now: The time, in seconds since 1970.
         way_out: What to do if it is the log's time that is wrong.
 

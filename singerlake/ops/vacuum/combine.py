@@ -63,7 +63,6 @@ def plan_combine(
     run any two neighbours are together above the target, and a second run finds nothing.
 
     Args:
-        snapshot: The table's head.
         target_bytes: No new file grows beyond, unless one block does.
         sizes: Bytes of the files there are, by path; a file of which more than half is no
             block's any more is written anew.
@@ -112,7 +111,6 @@ def write_group(store: Store, table: TableName, group: Group) -> str:
 
     Raises:
         DamagedError: A file is gone, cut, or does not hold the blocks that it should.
-        StoreError: The store refused.
     """
     staged = store.stage()
     try:
@@ -195,14 +193,11 @@ def commit_combine(
     """Let the log say where the blocks lie now.
 
     Args:
-        store: The lake's store.
         snapshot: The table by which the groups were planned.
         written: Each group and the file it was written to.
-        writer_id: Who vacuums.
 
     Raises:
         ConflictError: Another vacuum moved blocks meanwhile; nothing was changed.
-        StoreError: The store refused.
     """
     moved: list[Block] = []
     for group, path in written:

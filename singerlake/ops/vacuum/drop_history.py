@@ -109,7 +109,6 @@ def plan_drop_history(snapshot: TableState, cutoff: float) -> DropHistoryPlan | 
     """What of a table's history can go; None where there is nothing to look at.
 
     Args:
-        snapshot: The table's head.
         cutoff: Every state since this time stays (seconds since 1970).
     """
     floor = floor_at(snapshot, cutoff)
@@ -157,7 +156,6 @@ def plan_rewrites(
     activations, so that these keep their places.
 
     Args:
-        interval: The blocks.
         kept: Rows that are kept, by block number.
         decided: The position before which everything is gone for all protected states.
 
@@ -241,7 +239,6 @@ def draft_drop_history(
     """Draft the log entry of dropped history.
 
     Args:
-        snapshot: The table's head.
         plan: What was planned.
         rewritten: New blocks, with what they are made of.
         gone: Blocks of which nothing is kept.
@@ -274,16 +271,12 @@ def commit_drop_history(
     """Commit dropped history.
 
     Args:
-        store: The lake's store.
         snapshot: The table by which it was planned.
-        plan: What was planned.
         entry: What :func:`draft_drop_history` made.
-        writer_id: Who vacuums.
 
     Raises:
         ConflictError: Another vacuum moved blocks meanwhile, or somebody froze a transaction
             that the plan gives up; nothing was changed.
-        StoreError: The store refused.
     """
     planned = snapshot.number
     protected = {snapshot.summary(number).last_block for number in plan.protected}

@@ -56,7 +56,6 @@ class Written:
     """What was written and proved, before it is committed.
 
     Attributes:
-        entry: The log entry.
         files: Paths of the new files, within the table.
     """
 
@@ -70,9 +69,7 @@ class Expired:
 
     Attributes:
         snapshot: The table after it.
-        rows: Rows that went.
         bytes: By how much that made the table smaller, compressed.
-        bytes_written: What new files took.
     """
 
     snapshot: TableState
@@ -82,12 +79,7 @@ class Expired:
 
 
 def work_of(snapshot: TableState, plan: DropHistoryPlan) -> Work:
-    """Estimate how much there is to read: the head's blocks, and those of each version again.
-
-    Args:
-        snapshot: The table's head.
-        plan: What history can go.
-    """
+    """Estimate how much there is to read: the head's blocks, and those of each version again."""
     sizes = [0, *accumulate(block.bytes for block in snapshot.blocks)]
     first = plan.blocks[0].number
     ends = (
@@ -116,10 +108,6 @@ def expire(
 
     Args:
         engine: Finds rows, writes them, and reads states.
-        table: The table.
-        snapshot: Its head.
-        plan: What history can go.
-        writer_id: Who vacuums.
         check: Raises if the vacuum's lock was lost.
 
     Raises:
@@ -127,7 +115,6 @@ def expire(
             was changed.
         ConflictError: Another vacuum moved blocks meanwhile, or somebody froze a transaction
             that the plan gives up; nothing was changed.
-        StoreError: The store refused.
     """
     written = write(engine, table, snapshot, plan)
     try:
@@ -242,7 +229,6 @@ class _Route:
     Attributes:
         intervals: Leave out rows that are gone.
         first: The first row version of each range of versions, rising.
-        last: Its last one.
         task: The task that writes it.
     """
 
@@ -289,8 +275,6 @@ class Rewriter:
     """Writes new blocks, of the rows that are sent to each task, with what it is to write.
 
     Attributes:
-        store: The lake's store.
-        table: Whose rows.
         file_bytes: Compressed size of a file.
     """
 

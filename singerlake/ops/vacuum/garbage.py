@@ -88,8 +88,6 @@ def find(
     """Look for what can go.
 
     Args:
-        store: The lake's store.
-        snapshot: The table's head.
         cutoff: Nothing goes that was needed, or made, after this time (seconds since 1970).
         listed: The objects in the table's folder; None looks at the log alone.
         indexed: Those of its indexes, where they were listed already.

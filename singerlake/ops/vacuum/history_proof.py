@@ -33,7 +33,6 @@ class Found:
     """Where the rows of a state lie, found from the old blocks already.
 
     Attributes:
-        number: The state's transaction.
         plan: How its blocks are shared out.
         picked: What ``from_blocks.picked`` gave for it.
     """
@@ -54,11 +53,6 @@ def prove(
     """Read every state that lost blocks, by the new blocks, and hold it against the old.
 
     Args:
-        engine: Reads the states.
-        table: The table.
-        snapshot: Its head.
-        plan: What history goes.
-        entry: What is to be committed.
         found: What is known of the old side.
 
     Raises:

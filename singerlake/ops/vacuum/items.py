@@ -13,8 +13,6 @@ class Item:
     """One object that a vacuum found.
 
     Attributes:
-        key: Where it lies.
-        bytes: How large it is.
         reason: Why it goes, or why it stays.
         dropped: The transaction that dropped it; 0 for one that never was in the log.
         since: When nothing needed it any more, ISO 8601 in UTC; it stays for the retention.

@@ -117,12 +117,6 @@ def kept_rows(
 ) -> Iterator[Kept]:
     """Find the rows that stay; the engine keeps their positions within.
 
-    Args:
-        engine: Reads and compares keys.
-        table: The table.
-        snapshot: Its head.
-        plan: What history can go.
-
     Raises:
         DamagedError: A block cannot be read, or no state that stays has a schema.
     """
@@ -154,7 +148,6 @@ class _Reading:
         first: The first of them.
         last: The last.
         overlay: By what they are read,
-        rules: and by which rules.
     """
 
     first: int
@@ -267,7 +260,6 @@ class IntervalKeyStep:
     Attributes:
         reader: Its columns are the key.
         intervals: Those that history is parted into.
-        parts: How many.
     """
 
     reader: BlockReader
@@ -312,11 +304,7 @@ class KeylessStep:
 
 @dataclass
 class _Count:
-    """Counts rows by the block that they came in.
-
-    Attributes:
-        intervals: Leave rows out.
-    """
+    """Counts rows by the block that they came in."""
 
     intervals: Intervals
 

@@ -21,7 +21,6 @@ class LeftoverPlan:
     """Leftovers of a lake.
 
     Attributes:
-        going: To be removed.
         kept: Too young, and why that matters.
     """
 

@@ -92,9 +92,7 @@ class VacuumPlan:
         cutoff: Nothing goes that was needed, or made, after it; seconds since 1970.
         combine: Files to put together. What dropping history leaves is combined as well,
             and not known before.
-        drop_history: What history can go.
         garbage: What can be deleted, and what could but for its age.
-        leases: Readers at work.
     """
 
     snapshot: TableState
@@ -159,9 +157,6 @@ def plan_vacuum(
     """Look at a table, and change nothing.
 
     Args:
-        store: The lake's store.
-        snapshot: The table's head.
-        options: What to do.
         now: The time, in seconds since 1970.
 
     Raises:
@@ -319,7 +314,6 @@ def delete_garbage(
     """Delete what was announced, once no reader needs it any more.
 
     Args:
-        store: The lake's store.
         snapshot: The table, with nothing of it referenced any more.
         unneeded: What may go.
         options: How long to wait for readers.

@@ -65,8 +65,6 @@ def sizes(
     """Measure a table by its log and one listing; no data is read.
 
     Args:
-        store: The lake's store.
-        snapshot: The table's head.
         target_bytes: Below it, a file counts as small if a vacuum would combine it.
         retain_seconds: How long a vacuum lets stand what nothing needs any more.
         now: The time, in seconds since 1970.

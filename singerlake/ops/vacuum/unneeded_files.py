@@ -33,10 +33,7 @@ def find(
     """Look for stored files that nothing needs.
 
     Args:
-        store: The lake's store.
-        snapshot: The table's head.
         listed: The objects in the table's folder.
-        ages: How old its transactions are.
         cutoff: Nothing goes that was made after this time (seconds since 1970), of what no list
             tells.
         retained: Nothing goes that was needed after this time, except before an erasure.
@@ -82,17 +79,13 @@ def announced(
     """Write the list of what a vacuum is about to delete, to be named by its first entry.
 
     Args:
-        store: The lake's store.
         planned: The table by which it was planned.
-        present: The table that the entry is to follow.
-        going: What was planned.
 
     Returns:
         What may go of it, and the list; none where that is nothing.
 
     Raises:
         DamagedError: A list cannot be read.
-        StoreError: The store refused.
     """
     if not going:
         return [], None

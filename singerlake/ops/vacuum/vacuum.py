@@ -49,7 +49,6 @@ def plan(table: Table, options: VacuumOptions) -> VacuumPlan:
     Raises:
         UsageError: The table has lost its log.
         DamagedError: The log cannot be read.
-        StoreError: The store refused.
     """
     return plans.plan_vacuum(table.store, table.snapshot(dropped=True), options)
 
@@ -64,7 +63,6 @@ def vacuum(
     """Vacuum one table.
 
     Args:
-        table: The table.
         options: What to do, and how carefully.
         choice: What may copy its files, and read its rows.
         wanted: What :func:`plan` found just now; if the table has changed since, another plan is
@@ -75,7 +73,6 @@ def vacuum(
         ConflictError: Another vacuum is at work on it.
         DamagedError: A block that is needed cannot be read.
         StoreError: The store refused. What was committed stays; the next run continues.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     choice = choice or EngineChoice()
     wanted = wanted or plan(table, options)
@@ -107,9 +104,6 @@ def sweep(
     Args:
         table: The table.
         options: By which it was planned; they ask for deletion alone.
-        writer_id: Who holds the lock.
-        lock: The lock.
-        wanted: What to do.
 
     Raises:
         SingerlakeError: As :func:`vacuum` does.
@@ -132,8 +126,6 @@ def vacuum_tables(
     last, so that all of these are waited for at the same time.
 
     Args:
-        lake: The lake.
-        tables: Which.
         options: What to do, and how carefully.
         choice: As for :func:`vacuum`.
         dry_run: Give plans only.
@@ -304,12 +296,7 @@ class _Job:
 
 @dataclass
 class _Copy:
-    """Copies the groups that come in into new files.
-
-    Attributes:
-        store: The lake's store.
-        table: Whose blocks.
-    """
+    """Copies the groups that come in into new files."""
 
     store: Store
     table: TableName

@@ -30,9 +30,7 @@ def problems(
     """Check things.
 
     Args:
-        engine: Runs the checks.
         tasks: The things of each task.
-        check: Finds the problems of one.
 
     Returns:
         Problems of the first things that have any, and the number of the others.

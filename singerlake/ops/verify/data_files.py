@@ -28,10 +28,6 @@ def file_ends(blocks: Iterable[Block]) -> dict[str, int]:
 def ends_before(snapshot: TableState, entries: Iterable[Entry]) -> dict[str, int]:
     """Where the files end that have lost their last blocks to other files.
 
-    Args:
-        snapshot: The table.
-        entries: All of its log.
-
     Returns:
         For those of its files of which entries say more than what the snapshot has of them.
     """
@@ -51,7 +47,6 @@ def check_files(
     """Hold a listing against what blocks say of their files.
 
     Args:
-        snapshot: The table by its log.
         listing: The table's folder, listed after the log was read, so that all it names has been
             made durable before.
 
@@ -86,10 +81,7 @@ def check_ends(
     """Look at what stands in files behind their last blocks.
 
     Args:
-        store: The lake's store.
-        snapshot: The table by its log.
         before: What :func:`ends_before` gives.
-        listing: The table's folder.
 
     Returns:
         Problems; and notes on blocks that no entry names. Those are there where a version was

@@ -28,8 +28,6 @@ def check_lists(
     """Read all lists, and hold what they name against a listing.
 
     Args:
-        store: The lake's store.
-        table: Whose.
         blocks: The blocks whose lists to read.
         listing: The table's folder, listed after the log was read.
 

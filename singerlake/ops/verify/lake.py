@@ -31,7 +31,6 @@ class LakeReport:
 
     Attributes:
         versions: The lake versions that were checked.
-        problems: What is wrong.
         notes: What is worth knowing and no damage.
         unreadable: Tables that have the version no more, or not what the lake version says.
     """
@@ -46,7 +45,6 @@ def check_lake_log(store: Store, only: int | None = None) -> LakeReport:
     """Check lake versions, as far as logs tell.
 
     Args:
-        store: The lake's store.
         only: The number of one; all by default.
 
     Returns:
@@ -132,7 +130,6 @@ def what_became(store: Store, table: LakeTable, *, left_out: bool = False) -> st
     """Say why a table cannot be read at its version in a lake version; None where it can.
 
     Args:
-        store: The lake's store.
         table: What the lake version says of it.
         left_out: Whether a copy has left it out.
     """
@@ -162,7 +159,6 @@ def check_table(
     """Hold what a lake version says of a table against the table's own log.
 
     Args:
-        version: The lake version.
         table: What it says of the table.
         head: The table; or why it cannot be read, or None where it is not there.
     """

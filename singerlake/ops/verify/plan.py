@@ -42,7 +42,6 @@ class CheckedLog:
     Attributes:
         snapshot: The table by its log; an entry that is lost is taken from the manifest.
         problems: What is wrong with log and manifest.
-        notes: What is no damage.
         ends: Where files end whose last blocks are in others by now.
     """
 
@@ -129,7 +128,6 @@ def unnamed_files(checked: CheckedLog, listing: Iterable[Listed]) -> Iterator[st
     """What to say of data files that the log does not speak of, where nothing else is wrong.
 
     Args:
-        checked: The log.
         listing: The table's folder, listed after the log was read.
     """
     snapshot = checked.snapshot
@@ -317,11 +315,6 @@ def check_erasures(
     store: Store, snapshot: TableState, entries: Sequence[Entry]
 ) -> Iterator[tuple[str, str, str] | str]:
     """Hold entries that an erasure had rewritten against it, and look for those it has not yet.
-
-    Args:
-        store: The lake's store.
-        snapshot: The table by its log.
-        entries: The log, up to there.
 
     Yields:
         Of each problem where it is, what is expected and what is found; or a note.

@@ -32,7 +32,6 @@ class TableUpgrade:
     """What the rules of today change in a table.
 
     Attributes:
-        table: Its name.
         rows: How many rows its head has.
         appear: How many of them the earlier rules did not show.
         vanish: How many rows the earlier rules showed, and it has no more.
@@ -61,8 +60,6 @@ def upgrade_of(engine: Engine[Any], table: Table, limit: Work | None = None) -> 
     """Find what the rules of today change in a table.
 
     Args:
-        engine: Reads its keys.
-        table: The table.
         limit: The most that there may be to do.
 
     Raises:

@@ -35,7 +35,6 @@ def verify(
     """Hold every block of a table, and the fingerprints of its versions, against its log.
 
     Args:
-        table: The table.
         version: A frozen version's number or label; by default all are computed again.
         choice: What may read it.
 
@@ -45,7 +44,6 @@ def verify(
     Raises:
         NotFoundError: There is no such version, or nothing was ever committed of the table.
         StoreError: The store refused a listing, or the log.
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     choice = choice or EngineChoice()
     name = None if version is None else str(version)
@@ -63,12 +61,7 @@ def verify_tables(
     Those that are done in this process come first, many of a remote store side by side.
 
     Args:
-        chosen: The tables.
-        choice: What may read them.
         shown: Shows that a table is being verified.
-
-    Raises:
-        RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     limit = _limit(choice)
     here = choice.name in (AUTO, LOCAL)
@@ -117,8 +110,6 @@ def _larger(
     """Verify a table by itself.
 
     Args:
-        table: The table.
-        version: The version that is meant.
         choice: What may read it.
         again: Whether it was too large only to be one of many.
     """
@@ -165,9 +156,6 @@ class Remembered(Store):
     """Reads from another store, and keeps what it has read. It writes nothing.
 
     A block is so held against its checksums, and read as rows, by the very same bytes.
-
-    Args:
-        store: Where the lake lies.
     """
 
     def __init__(self, store: Store) -> None:

@@ -56,7 +56,6 @@ def verify(
 
     Args:
         engine: Reads what there may be much of.
-        table: The table.
         version: A frozen version's number or label; by default all are computed again.
         limit: The most that there may be to do.
 

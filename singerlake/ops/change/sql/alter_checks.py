@@ -20,11 +20,6 @@ from singerlake.sql.violations import check_constraints
 def broken(engine: SparkEngine, table: Table, wanted: AlterPlan) -> list[Violation]:
     """Find what rows do not keep, as they will be read.
 
-    Args:
-        engine: Reads them.
-        table: The table.
-        wanted: The plan.
-
     Raises:
         InvalidQueryError: A condition cannot be computed.
         UsageError: Defaults break a condition.

@@ -25,8 +25,6 @@ def changed_rows(spark: SparkSession, table: Table, transaction: int | None) -> 
     the key is read of each, when the frame is.
 
     Args:
-        spark: The session.
-        table: The table.
         transaction: Which; None gives no row.
 
     Raises:

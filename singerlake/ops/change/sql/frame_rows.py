@@ -27,7 +27,6 @@ class FrameRows(GivenRows):
     """The rows of a frame, which tasks read, whatever its size.
 
     Attributes:
-        frame: The frame.
         tasks: Into how many tasks its rows are split, about.
     """
 

@@ -52,7 +52,6 @@ class Selection(GivenRows):
     """Selects rows by SQL; to be used as a context, because it holds leases.
 
     Attributes:
-        lake: The lake.
         table: The table that is changed.
         where: Which rows; all of them for None.
         values: New values by column, as SQL; none to select rows alone.

@@ -59,11 +59,7 @@ def check_outcome(
     was there is asked of those that the change touches: it is not to blame for others.
 
     Args:
-        spark: The session.
-        found: What changes.
         present: Gives the rows that there are.
-        wanted: The plan.
-        shape: The table's.
 
     Raises:
         InvalidQueryError: A condition that is said anew cannot be computed; nothing was changed.
@@ -103,9 +99,7 @@ def check_defaults(
     """Refuse defaults that break a condition: no row could do without the columns that it names.
 
     Args:
-        spark: The session.
         state: The table as it will be read.
-        shape: Its shape.
         asked: The conditions, by their names.
 
     Raises:

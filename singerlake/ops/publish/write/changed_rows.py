@@ -25,7 +25,6 @@ class Changes(Generic[R]):
     """What changed of an answer between two states, on an engine.
 
     Attributes:
-        engine: Computes the rows.
         pairs: Each row of the answer that differs, once: structs ``before`` and ``after`` of the
             answer's columns. One is null if the row is not in that answer; both never are.
         schema: The answer's columns.
@@ -39,11 +38,7 @@ class Changes(Generic[R]):
 
     @contextmanager
     def located(self, places: Places) -> Iterator[Located[R]]:
-        """Compute the rows, and look them up among files; they are kept within.
-
-        Args:
-            places: The files.
-        """
+        """Compute the rows, and look them up among files; they are kept within."""
         by = (key.column for key in places.partition_by)
         bounded = () if places.bounded is None else (places.bounded,)
         # What says where a row was, and which; nothing else is needed of it.
@@ -62,8 +57,6 @@ class PlacesFound:
     """Where changed rows lie.
 
     Attributes:
-        before: Rows as they were.
-        after: Rows as they are.
         gone: How many there are of the former.
         come: And of the latter.
         changed: How many rows differ; one that was and is counts once.
@@ -89,7 +82,6 @@ class Located(Generic[R]):
     """Changed rows, and the files that they lie in.
 
     Attributes:
-        engine: Has the rows.
         rows: Packed: some that are gone, or others now, and some as they are.
         schema: The columns of the latter.
         key: The columns by which rows are the same.
@@ -108,7 +100,6 @@ class _Locator:
     """Packs the rows of pairs, and looks them up.
 
     Attributes:
-        places: The files.
         gone: The columns wanted of rows as they were.
         come: Those of rows as they are.
     """

@@ -31,12 +31,8 @@ class FilesReader:
     """Reads published files back.
 
     Attributes:
-        store: The destination's.
-        format: How they are written.
         files: Which.
         partition_by: What keeps them apart: columns that only their folders say are put back.
-        wanted: The columns of rows.
-        written: Those of the files.
     """
 
     store: Store

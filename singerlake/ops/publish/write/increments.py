@@ -29,7 +29,6 @@ class Increment:
     """New files for a commit; no reader sees them before it.
 
     Attributes:
-        kept: Files that stay.
         added: New ones.
         removed: Those that they stand for.
         changed: How many rows were added, changed or removed.
@@ -75,7 +74,6 @@ class Publication:
     Attributes:
         projection: Says order, partitions and size of the files; it is the one that ``base`` is of.
         destination: Where they go.
-        base: What it shows.
         schema: The columns of the files, see ``Destination.file_schema``.
     """
 
@@ -124,12 +122,7 @@ class Publication:
         return Places(self.base.files, self.projection.partition_by, self.bounded)
 
     def reader(self, files: Sequence[DataFile], wanted: pa.Schema) -> FilesReader:
-        """Return what reads files back.
-
-        Args:
-            files: Which.
-            wanted: The columns of rows.
-        """
+        """Return what reads files back."""
         form, by = file_format(self.target.format), self.projection.partition_by
         return FilesReader(self.destination.store, form, files, by, wanted, self.schema)
 
@@ -139,10 +132,8 @@ class Planned:
     """An increment of which it is known what will be written, and nothing is.
 
     Attributes:
-        publication: What it is for.
         counted: How many rows it is of.
         made: Which files are written again; None where none has to be, or it cannot be done.
-        files: Writes the new files.
         full_build: Why it can only be published by a full build, as a clause; empty where it can.
     """
 

@@ -52,10 +52,8 @@ def shares_of(projection: Projection, places: Places, plan: Plan, changed: int) 
     """Share out the files that are written again; None where they cannot be merged.
 
     Args:
-        projection: Says the order.
         places: The files.
         plan: Which of them are written again.
-        changed: How many rows differ.
     """
     if changed > MOST_CHANGED:
         return None
@@ -70,8 +68,6 @@ def write_merged(
     """Write files again, and new rows between them.
 
     Args:
-        publication: What the files are of.
-        rows: Rows that changed.
         shared: Which files, and which rows belong to each.
         slots: Keeps rows apart that are not to be in one file.
 
@@ -99,9 +95,6 @@ def write_given(
     """Do as :func:`write_merged` with rows that are here, and of which it is known where they lie.
 
     Args:
-        publication: What the files are of.
-        engine: Writes them.
-        given: Rows that changed.
         shared: Which files, and which rows belong to each.
         slots: Keeps rows apart that are not to be in one file.
     """
@@ -137,7 +130,6 @@ class _Given:
     """Gives shares their rows.
 
     Attributes:
-        shares: How many there are.
         rows: Of each share some rows that are gone, or come; packed.
         tasks: How many tasks share the shares.
     """
@@ -161,11 +153,7 @@ class _Given:
 
 @dataclass
 class _Marks:
-    """Gives each share a row that says nothing.
-
-    Attributes:
-        shares: How many there are.
-    """
+    """Gives each share a row that says nothing."""
 
     shares: int
 
@@ -178,11 +166,7 @@ class _Marks:
 
 @dataclass
 class _Sharer:
-    """Packs changed rows for the shares that they belong to.
-
-    Attributes:
-        shared: The shares.
-    """
+    """Packs changed rows for the shares that they belong to."""
 
     shared: Shares
 
@@ -204,8 +188,6 @@ class _Merger:
     """Writes the files of shares again.
 
     Attributes:
-        shared: The shares.
-        reader: Reads their files.
         writer: Writes files.
         order: The order of rows in them.
         key: The columns by which rows are the same.

@@ -64,7 +64,6 @@ def write_ordered(
     The files do not depend on the engine.
 
     Args:
-        source: The rows; it is closed.
         projection: Says order, key, partitions and size of the files.
         destination: Where they go. No reader sees them before its commit.
         schema: The columns of the files, see ``Destination.file_schema``.
@@ -122,7 +121,6 @@ class RangePacker:
 
     Attributes:
         sorting: What rows are compared by.
-        cuts: Where ranges begin.
         each: How many ranges go to a part.
     """
 
@@ -155,7 +153,6 @@ class RangeWriter:
 
     Attributes:
         sorting: What rows are sorted by.
-        writer: Writes files.
         each: How many ranges a part has.
     """
 

@@ -42,13 +42,7 @@ PIECES = 8
 def described(
     found: Sequence[Mapping[str, Any]], writer: FilesWriter, projection: Projection
 ) -> list[DataFile]:
-    """Return the files that tasks have written; one without rows where that is all there is.
-
-    Args:
-        found: What the tasks gave.
-        writer: What they wrote by.
-        projection: Says format and partitions.
-    """
+    """Return the files that tasks have written; one without rows where that is all there is."""
     # Only our own tasks have written these.
     files = [pickle.loads(bytes(row["file"])) for row in found]  # noqa: S301
     target = projection.target
@@ -80,12 +74,7 @@ def check_columns(projection: Projection, schema: pa.Schema) -> None:
 
 
 def bounded_column(projection: Projection, schema: pa.Schema) -> str | None:
-    """Return the column whose bounds files have; None without an order.
-
-    Args:
-        projection: Says the order.
-        schema: The columns of the files.
-    """
+    """Return the column whose bounds files have; None without an order."""
     first = next((one.column for one in order_of(projection)), None)
     return first if first in schema.names else None
 
@@ -102,11 +91,8 @@ class FilesWriter:
     """Writes rows that come in order as files. Sent to the executors by value, store and all.
 
     Attributes:
-        store: The destination's store.
         folder: Below which prefix, with a slash at its end.
-        format: How files are written.
         layout: How rows lie in one.
-        schema: The columns of the files.
         partition_by: What files are kept apart by.
         bounded: The column whose bounds are told; None without an order.
         file_bytes: How large a file becomes, about.
@@ -134,7 +120,6 @@ class FilesWriter:
         Args:
             projection: Says order, key, partitions and size of the files.
             destination: Where they go.
-            schema: The columns of the files.
             folder: Below which prefix; by default one of a new run.
         """
         target = projection.target or destination.target

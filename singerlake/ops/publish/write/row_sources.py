@@ -49,12 +49,7 @@ class Sampled:
 
 
 class RowSource(ABC, Generic[R]):
-    """Rows, as often as they are asked for.
-
-    Attributes:
-        engine: Reads them.
-        schema: Their columns.
-    """
+    """Rows, as often as they are asked for."""
 
     engine: Engine[R]
     schema: pa.Schema
@@ -98,9 +93,6 @@ class ComputedRows(RowSource[R]):
     """Rows that an engine computes.
 
     Args:
-        engine: The engine.
-        rows: The rows.
-        schema: Their columns.
         slots: Keeps rows apart that are not to be in one file: they get a column more, ``SLOT``.
         part: Returns the number of the part that a step is called with.
     """
@@ -164,7 +156,6 @@ class _PartWriter:
     """Writes the rows of a part.
 
     Attributes:
-        writer: Writes files.
         part: Returns the number of the part.
     """
 
@@ -177,11 +168,7 @@ class _PartWriter:
 
 @dataclass
 class _Slotted:
-    """Says of each row what keeps it apart.
-
-    Attributes:
-        slots: Tells it.
-    """
+    """Says of each row what keeps it apart."""
 
     slots: Slots
 
@@ -244,8 +231,6 @@ class StateFiles:
     """Reads the columns of an answer from the files of a state. Sent to executors by value.
 
     Attributes:
-        reader: Reads the files.
-        selection: Which columns.
         misfits: Indexes of the columns that may have values which do not fit: an error.
         schema: What the columns are called, and the types that they are to have.
         bytes: The size of the files.
@@ -264,7 +249,6 @@ class StateFiles:
         """Make what reads an index.
 
         Args:
-            index: The index.
             columns: The indexes of the columns wanted.
             schema: What they are called, and their types.
         """
@@ -305,12 +289,7 @@ def renamed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 class StateRows(RowSource[R]):
-    """Columns of a table's state, from its files.
-
-    Args:
-        engine: The engine.
-        files: Reads them.
-    """
+    """Columns of a table's state, from its files."""
 
     def __init__(self, engine: Engine[R], files: StateFiles) -> None:
         self.engine = engine
@@ -365,12 +344,7 @@ class _FilesStep:
 
 @dataclass
 class _FilesWriter:
-    """Writes the rows of the files whose numbers come.
-
-    Attributes:
-        files: Reads them.
-        writer: Writes them.
-    """
+    """Writes the rows of the files whose numbers come."""
 
     files: StateFiles
     writer: FilesWriter
@@ -385,7 +359,6 @@ class _FilesSampler:
     """Gives a sample of the files whose numbers come. The last says what a row takes in memory.
 
     Attributes:
-        files: Reads rows.
         sorting: What a sample is compared by.
     """
 
