@@ -22,7 +22,6 @@ class Change:
     """What is newly said of one subject; what is not mentioned stays.
 
     Attributes:
-        subject: Of what.
         values: By field; None and an empty list clear it.
         more_tags: Tags beside those there are, so that two who add one each both do.
     """
@@ -111,7 +110,6 @@ def annotate(lake: Lake, changes: Sequence[Change]) -> bool:
         Whether anything is otherwise now; else nothing was written.
 
     Raises:
-        NewerFormatError: A newer release wrote the file.
         ConflictError: On a store that ignores conditions, the lock was lost or not had in time.
     """
     open_for_writing(lake.store)

@@ -64,7 +64,6 @@ def export(file: LakeFile, subject: Subject = LAKE) -> dict[str, Any]:
     """What was said, as a document that :func:`changes` makes the same annotations of.
 
     Args:
-        file: The lake's file.
         subject: Leave out what is not on the way to it, or inside it.
     """
     document = _exported(file, LAKE, subject)

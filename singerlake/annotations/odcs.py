@@ -44,8 +44,6 @@ def contract(uri: str, file: LakeFile, tap: str, snapshots: Sequence[TableState]
 
     Args:
         uri: Where the lake lies, without credentials.
-        file: The lake's file.
-        tap: Whose.
         snapshots: The heads of the tables that it is about.
     """
     entry = file.tap(tap)

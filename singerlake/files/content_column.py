@@ -38,7 +38,6 @@ class ContentColumn:
     """Makes of a column that names files one of what is in them.
 
     Attributes:
-        store: The lake's store.
         table: The table.
         place: Where the values name files: they themselves, or each of their items.
         lists: Of the state's files, by which they are found where rows show hashes alone.
@@ -62,7 +61,6 @@ class ContentColumn:
         Raises:
             UsageError: A file is larger than what is allowed.
             DamagedError: One is gone, or its bytes are not what was stored.
-            StoreError: The store refused.
         """
         known: KnownFiles | None = None
 

@@ -48,7 +48,6 @@ class Stored:
 
     Attributes:
         path: Where it lies, within the table's folder.
-        size: Its bytes.
     """
 
     path: str
@@ -66,18 +65,12 @@ class Contents:
     What the table's rows name and the store has lost counts as not there: it is stored again.
 
     Args:
-        store: The lake's store.
-        table: The table.
         begin: Gives the snapshot that the next commit goes on from; asked for once, with the
             first file.
         check: Called now and then, from any thread; may raise to end the run.
         together: Whether what is stored becomes durable only with :meth:`settle`.
         looked_for: Whether all of the table's files are looked for in the store before the first;
             else, those whose hashes begin alike, with the first that is to be named again.
-
-    Attributes:
-        stored: Files that were stored.
-        bytes: Their bytes.
     """
 
     def __init__(
@@ -157,9 +150,6 @@ class Contents:
 
         Args:
             read: Reads the file, from its beginning.
-
-        Raises:
-            StoreError: The store refused.
         """
         self.load()
         found = self.find(self.digest(read())[0]) if self._had_any else None
@@ -186,9 +176,6 @@ class Contents:
             pieces: The bytes, piece by piece.
             compare: Given their SHA-256 and their number, may raise to refuse them.
             wanted: The path that they are to get, if the table may take over names.
-
-        Raises:
-            StoreError: The store refused.
         """
         known = self.load()
         staged = self._store.stage_resumable()

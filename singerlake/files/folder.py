@@ -37,7 +37,6 @@ class FolderFile:
 
     Attributes:
         path: Its path from the folder, with ``/``.
-        size: Its bytes.
         modified: When it was last changed, in nanoseconds since 1970.
     """
 

@@ -71,10 +71,7 @@ class FolderRows:
     """Stores a folder's files, and says the rows that they make.
 
     Args:
-        store: The lake's store.
-        table: The table.
         begin: Gives the snapshot that the commit goes on from.
-        folder: The folder.
         dry_run: Whether files are only read.
 
     Attributes:
@@ -104,7 +101,6 @@ class FolderRows:
 
         Raises:
             InputError: A file or the folder is not what it was.
-            StoreError: The store refused.
         """
         waiting: deque[Future[dict[str, Any]]] = deque()
         self.contents.load()
@@ -150,7 +146,6 @@ def row_of(file: FolderFile, stored: Stored) -> dict[str, Any]:
 
     Args:
         file: The file as it was found.
-        stored: Its content in the lake.
     """
     media = mimetypes.guess_type(f"./{file.name}", strict=False)[0]
     # What looks like the scheme of a URI would be taken for one by whoever exports the file.

@@ -55,8 +55,6 @@ def address(store: Store, table: TableName, path: str) -> str:
     """Return a URI by which others can read a stored file.
 
     Args:
-        store: The lake's store.
-        table: The file's table.
         path: Where it lies within the table's folder.
     """
     local = store.local_path(table.key(path))
@@ -68,8 +66,6 @@ class HandedOn:
     """Makes records say where others can read their files.
 
     Attributes:
-        store: The lake's store.
-        table: The records' table.
         inline_bytes: Files up to this size go out within the records, as ``data:`` URIs.
     """
 
@@ -181,7 +177,6 @@ def received(raw: bytes, members: dict[str, Raw]) -> Received | None:
 
     Args:
         raw: The object's JSON.
-        members: Its members.
     """
     if CAME_AS not in members:
         return None

@@ -113,12 +113,7 @@ class KnownFiles:
 
 @contextmanager
 def finding(store: Store, snapshot: TableState) -> Iterator[Callable[[str], str | None]]:
-    """Find the paths of files by their hashes; the table's lists are read with the first.
-
-    Args:
-        store: The lake's store.
-        snapshot: The table.
-    """
+    """Find the paths of files by their hashes; the table's lists are read with the first."""
     known: KnownFiles | None = None
 
     def find(digest: str) -> str | None:

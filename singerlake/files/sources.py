@@ -84,7 +84,6 @@ class Sources:
         Raises:
             MissingFileError: It is not there.
             InputError: It may not be read, or changed while it was.
-            StoreError: The disk or the bucket refused.
         """
         match = _SCHEME.match(uri)
         scheme = match[1].lower() if match else ""
@@ -202,7 +201,6 @@ def pieces_of(handle: int, name: str) -> Iterator[bytes]:
 
     Args:
         handle: Its descriptor.
-        name: What messages call it.
 
     Raises:
         InputError: It cannot be read, or changed while it was.

@@ -140,13 +140,10 @@ def opened(store: Store, table: TableName, file: StoredFile) -> io.BufferedReade
     Whoever reads it from its beginning to its end has it checked against its hash.
 
     Args:
-        store: The lake's store.
         table: The table whose rows name it.
-        file: The file.
 
     Raises:
         DamagedError: It is gone. While it is read: its bytes are not what was stored.
-        StoreError: The store refused.
     """
     stream = _Stream(store, table.key(file.path), file.digest)
     reader = io.BufferedReader(stream, PIECE_BYTES)
@@ -214,7 +211,6 @@ def chosen(found: Iterable[StoredFile], name: str) -> StoredFile:
     """Find the file that a person means.
 
     Args:
-        found: The files of a state.
         name: Its URI, its path, or its SHA-256 or the beginning of it, of at least eight digits.
 
     Raises:
@@ -288,8 +284,6 @@ def export(
     followed.
 
     Args:
-        store: The lake's store.
-        table: The files' table.
         wanted: Where each goes.
         folder: The folder; made where it is missing.
 

@@ -38,11 +38,8 @@ class FileStorer:
     """Stores the files that a table's records name, each content once.
 
     Args:
-        store: The lake's store.
-        table: The table.
         begin: Gives the snapshot that the next commit goes on from; asked for once, with the
             first file.
-        sources: Opens files.
         missing: What becomes of a record whose file is not there: ``fail`` raises, ``null`` puts
             null in the place of the file, ``keep`` leaves the record as it is.
         check: Called now and then, from any thread; may raise to end the run.
@@ -87,7 +84,6 @@ class FileStorer:
         Raises:
             InputError: A file is not there, may not be read, or is not what the record says; or
                 null may not be in its place.
-            StoreError: The store refused.
         """
         lines = BytesIO(text).readlines()
         records = [_MEMBERS.decode(_LINE.decode(line).record) for line in lines]

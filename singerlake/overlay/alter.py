@@ -52,7 +52,6 @@ class AlterOptions:
         writing: How to treat other writers.
         allow_misfits: Give a column its type even if values of it do not fit.
         new_version: Freeze the state that is left, in the same transaction.
-        label: That version's label.
     """
 
     comment: str | None = None
@@ -70,7 +69,6 @@ class AlterPlan:
     """What will be altered.
 
     Attributes:
-        head: The table as it is.
         overlay: What people say of it from then on.
     """
 
@@ -247,7 +245,6 @@ def looks_at_rows(wanted: AlterPlan, *, allow_misfits: bool = False) -> bool:
     """Tell whether only rows can say if a table may be altered so.
 
     Args:
-        wanted: The plan.
         allow_misfits: Whether a column gets its type even if values of it do not fit.
     """
     of_values = wanted.asks_values and not allow_misfits
@@ -277,11 +274,6 @@ def _by_members(overlay: Overlay, one: Constraint) -> Constraint:
 def plan(head: TableState, change: OverlayChange, options: AlterOptions) -> AlterPlan:
     """Check what can be checked before any row is read.
 
-    Args:
-        head: The table's head.
-        change: What is to be said.
-        options: How.
-
     Raises:
         NotFoundError: The table has no such column.
         UsageError: It cannot be said, or the table has lost its log.
@@ -301,12 +293,6 @@ def alter(
     store: Store, head: TableState, change: OverlayChange, options: AlterOptions | None = None
 ) -> Altered:
     """Alter a table where no row needs a look.
-
-    Args:
-        store: The lake's store.
-        head: The table's head.
-        change: What is to be said.
-        options: How.
 
     Raises:
         NotFoundError: The table has no such column.
@@ -333,16 +319,11 @@ def commit_alter(
     """Commit an alteration.
 
     Args:
-        store: The lake's store.
-        wanted: The plan.
-        change: What is to be said.
-        options: How.
         by_rows: Whether rows were looked at, so that none may have come since.
         rewritten: The rows that were written again.
 
     Raises:
         ConflictError: Somebody changed what it relied on; nothing was changed.
-        StoreError: The store refused.
     """
 
     def draft(present: TableState) -> Entry:

@@ -25,7 +25,6 @@ def checked(snapshot: TableState, one: Constraint) -> Constraint:
 
     Args:
         snapshot: The table, which has the constraint's columns.
-        one: The constraint.
 
     Raises:
         UsageError: It is none for columns of these types, or asks for nothing.
@@ -47,12 +46,7 @@ def checked(snapshot: TableState, one: Constraint) -> Constraint:
 
 
 def beyond_schemas(one: Constraint, types: Mapping[str, Type]) -> bool:
-    """Tell whether a constraint is about single rows, and no schema says it.
-
-    Args:
-        one: The constraint.
-        types: Those of the table's columns.
-    """
+    """Tell whether a constraint is about single rows, and no schema says it."""
     if one.kind == "enum":
         decimal = any(c in types and types[c].kind is Kind.DECIMAL for c in one.columns)
         return decimal and any(isinstance(value, str) for value in one.values)
@@ -90,11 +84,8 @@ def check_value(
     """Refuse a value that a column cannot hold.
 
     Args:
-        what: What messages call it.
         value: The value, as JSON has it.
-        name: The column's name.
         properties: The schemas of columns, by name.
-        type_: The column's type.
         root: The whole schema, in which ``$ref`` is looked up; None where there is none.
 
     Raises:
@@ -138,10 +129,7 @@ def check_listed(
     """Refuse a decimal that is none of an enum which no schema says, for doubles lack its digits.
 
     Args:
-        what: What messages call it.
         value: The value, which the column can hold.
-        name: The column's name.
-        type_: The column's type.
         constraints: The table's, by name.
 
     Raises:
@@ -160,10 +148,6 @@ def check_defaults(after: TableState, constraint: Constraint) -> None:
 
     Of null nothing is asked: it is what a column has that has no default. What a ``check`` says of
     a default, the first row that gets it tells.
-
-    Args:
-        after: The table with the constraint.
-        constraint: The constraint.
 
     Raises:
         UsageError: A default breaks it.

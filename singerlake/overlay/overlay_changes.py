@@ -48,13 +48,10 @@ def with_column(
     """Add a column.
 
     Args:
-        snapshot: The table.
-        name: The column's name.
         schema: The JSON Schema of its values.
         default: What new rows get that have no value for it, as JSON has it; a decimal may be a
             string of its digits.
         initial: What the rows show that are there; the default if nothing is said.
-        description: What it means.
 
     Raises:
         UsageError: There is such a column, the tap sends one, or a default is no such value.
@@ -166,8 +163,6 @@ def with_type(snapshot: TableState, name: str, schema: dict[str, Any] | None) ->
     """Give a column another type, under every schema that the table has or gets.
 
     Args:
-        snapshot: The table.
-        name: The column's name.
         schema: The JSON Schema of its values; None makes it text. A column that may be null
             stays so: what asks for values is a constraint.
 
@@ -206,8 +201,6 @@ def with_default(snapshot: TableState, name: str, default: Any) -> Overlay:
     """Say what new rows get that have no value for a column; those that are there stay.
 
     Args:
-        snapshot: The table.
-        name: The column's name.
         default: The value as JSON has it; None for null.
 
     Raises:

@@ -18,7 +18,6 @@ def split(uri: str, what: str) -> tuple[str, str]:
 
     Args:
         uri: ``s3://bucket/prefix`` and the like.
-        what: What lies there, for messages.
 
     Returns:
         The bucket as a URI, and the prefix without slashes at its ends.

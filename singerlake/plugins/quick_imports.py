@@ -121,7 +121,6 @@ def quick_import(name: str, unused: Names) -> ModuleType:
     but what it looks up in the SDK's modules may be a stand-in.
 
     Args:
-        name: The module's.
         unused: What it imports and most likely never uses.
     """
     _own.append(True)

@@ -32,7 +32,6 @@ class AdHoc:
         table: The table, or the version of one, whose rows it has.
         sql: One SELECT instead.
         where: Which of the table's rows, as in SQL.
-        format: How rows lie there.
         key: The columns by which a row is known again, ``id``; empty for the table's own.
         order_by: ``ordered_at desc, id``.
         partition_by: ``country, month(ordered_at)``.
@@ -61,9 +60,6 @@ class AdHoc:
 
     def projection(self, lake: Lake) -> Projection:
         """Put the projection together. It is called by the place where it is published.
-
-        Args:
-            lake: Has the table.
 
         Raises:
             UsageError: Something cannot be what is said.

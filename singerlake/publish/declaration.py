@@ -113,7 +113,6 @@ class _Reader:
 
     Attributes:
         file: What it is called, for messages.
-        base: Where its folders begin.
         lines: The line of each place in it; none for a document that has no lines.
     """
 

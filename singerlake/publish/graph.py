@@ -21,7 +21,6 @@ class Reading:
     """A table that a projection reads.
 
     Attributes:
-        table: Which.
         version: The number, label or ``@17`` that is asked for; None for the head.
         timestamp: The time whose state is asked for.
         maker: The projection that makes the table, where one does.

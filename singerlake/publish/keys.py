@@ -18,7 +18,6 @@ class Matches(NamedTuple):
     """Rows that have one of the keys.
 
     Attributes:
-        rows: Their numbers.
         keys: The number of each one's key.
     """
 
@@ -30,7 +29,6 @@ class _Level(NamedTuple):
     """The keys up to one of their columns.
 
     Attributes:
-        name: The column.
         values: Its values, each once.
         codes: What the keys up to this column are numbered by, each once, in order.
     """

@@ -118,7 +118,6 @@ def without(rows: pa.RecordBatch, gone: Keys) -> pa.RecordBatch:
     """Leave out the rows that have some keys.
 
     Args:
-        rows: The rows.
         gone: The keys; its columns are among those of the rows.
     """
     if not len(gone.table) or not rows.num_rows:

@@ -17,9 +17,6 @@ def overlap(files: Iterable[DataFile]) -> float:
     of one value may be too many for one file. A file whose values are all null comes last, and has
     no range.
 
-    Args:
-        files: What readers see.
-
     Returns:
         From 0, where readers of a range open just the files that hold it, to 1.
     """

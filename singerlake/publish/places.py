@@ -54,7 +54,6 @@ class Place:
         uri: A folder, or ``s3://bucket/prefix`` (or ``gs://``, ``az://``); what projections publish
             lies below it.
         options: How its store is reached.
-        catalog: Properties of pyiceberg's catalog.
         unset: Environment variables that it names and nobody has set.
     """
 
@@ -116,8 +115,6 @@ def place(members: Mapping[str, Any], base: Path, environ: Mapping[str, str]) ->
 
     Args:
         members: What the file says of it; the names are known to be fields.
-        base: Where folders begin.
-        environ: The environment.
 
     Raises:
         UsageError: It says what cannot be said, or a secret.

@@ -32,11 +32,7 @@ class PlainQuery:
 
 
 def plain_query(sql: str) -> PlainQuery | None:
-    """Read a query; None unless it is ``select`` of ``*`` or columns, ``from`` a table.
-
-    Args:
-        sql: The query.
-    """
+    """Read a query; None unless it is ``select`` of ``*`` or columns, ``from`` a table."""
     text = quote_versions(sql)
     found = tokens(text)
     if not found or not _is(found[0], "select"):

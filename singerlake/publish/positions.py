@@ -14,7 +14,6 @@ def state_of(snapshot: TableState, version: int | None = None) -> SourceState:
     """Note the state that is read, for a position.
 
     Args:
-        snapshot: The table at the transaction.
         version: The version that was asked for; None for the head.
     """
     return SourceState(
@@ -52,7 +51,6 @@ def behind(state: SourceState, head: TableState) -> str | None:
     """Say how a table has moved on from the state that was read.
 
     Args:
-        state: The state.
         head: The table as it is, or the version that is asked for.
 
     Returns:
@@ -74,9 +72,7 @@ def due(
     """Say why something is to be done anew; None where it is up to date.
 
     Args:
-        lake: The lake.
         position: How far it is; None where it was never done.
-        projection: As it is declared now.
         rows_only: Whether it does not matter how the rows lie: a staging table has no order.
 
     Returns:

@@ -99,7 +99,6 @@ class PartitionKey:
     """A column by which files are kept apart.
 
     Attributes:
-        column: The column.
         transform: What of its values counts.
         buckets: How many there are of them, with ``bucket``.
     """

@@ -18,7 +18,6 @@ class SourceState:
 
     Attributes:
         table: ``tap.stream``.
-        transaction: Whose state it is.
         commit: That transaction's id: another table of the same name has another.
         version: The frozen version that was asked for; None for the head.
         erased: The last transaction that had erased rows of the table by then: what was read
@@ -37,7 +36,6 @@ class Position:
     """How far something is up to date. It is part of the very commit that makes it so.
 
     Attributes:
-        projection: The projection's name.
         definition: Its hash, see ``Projection.definition``.
         lake: Which lake, by its location without credentials.
         sources: The states that were read, by table.
@@ -57,7 +55,6 @@ class Position:
         """Read what :meth:`to_json` wrote; members that a newer release adds are left out.
 
         Args:
-            text: The text.
             where: Where it was found, for the message.
 
         Raises:
@@ -88,7 +85,6 @@ class DataFile:
 
     Attributes:
         path: Its key on the destination's store.
-        bytes: Its size.
         rows: How many rows it has.
         partition: The values that keep it apart, as the names of its folders have them
             (``country=DE``); empty without partitions.
@@ -143,7 +139,6 @@ class Commit:
     another name for what is there.
 
     Attributes:
-        position: What it will show.
         schema: The columns.
         kept: Files that stay as they are.
         added: New files, which lie on the store already.

@@ -265,7 +265,6 @@ def plan(places: Places, gone: Found, come: Found, *, small: int, whole_ranges: 
     """Work out which files to write again.
 
     Args:
-        places: The files.
         gone: Where rows lay that are gone, or are others now.
         come: Where rows lie that are new, or are others now.
         small: Bytes up to which a file is written again, if rows come next to it.

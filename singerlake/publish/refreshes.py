@@ -62,10 +62,6 @@ def metadata_of(position: Position) -> dict[str, Any]:
 def last_refresh(store: Store, head: TableState) -> Refresh | None:
     """Find the last refresh of a table.
 
-    Args:
-        store: The lake's store.
-        head: The table's head.
-
     Returns:
         None where no projection made the table, or more than :data:`MOST` transactions came since.
 

@@ -25,8 +25,6 @@ class Stuck:
     """A publication that cannot be published anew.
 
     Attributes:
-        name: The projection's.
-        to: Where it is.
         why: Why it cannot, as a clause.
     """
 
@@ -42,7 +40,6 @@ class Renewals:
     Attributes:
         known: All that is declared; None where nothing is published of the tables.
         names: The projections that are to be published anew, in the order of running.
-        stuck: What cannot be.
     """
 
     known: Graph | None = None
@@ -76,7 +73,6 @@ def renewals(
     Destinations are reached; nothing is written.
 
     Args:
-        lake: The lake.
         tables: Tables, with all that were computed of them.
         file: Where projections are declared; ``projections.yml`` by default.
         dropped: Those of them of which nothing can be made, for they were dropped.

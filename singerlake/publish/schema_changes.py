@@ -50,7 +50,6 @@ def answer_changes(present: TableState, wanted: SchemaEntry) -> list[AnswerChang
     """Compare a staging table's columns and key with those of a projection's rows.
 
     Args:
-        present: The table.
         wanted: The schema that a new table of these rows would have.
     """
     return [*_changes(present, wanted)]
@@ -76,7 +75,6 @@ def evolved(present: TableState, entry: SchemaEntry) -> Overlay:
     """Return the overlay under which a staging table has other columns.
 
     Args:
-        present: The table.
         entry: The schema that it is to have.
 
     Raises:

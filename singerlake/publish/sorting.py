@@ -183,7 +183,6 @@ class Sample:
         stride: Each of so many rows is in it.
         rows: How many rows there were.
         bytes: What they took in memory.
-        kept: The rows.
     """
 
     sorting: Sorting
@@ -205,12 +204,7 @@ class Sample:
 
 
 def cuts(samples: Sequence[Sample], ranges: int) -> Cuts | None:
-    """Find where to begin ranges of about as many rows each; None for a single range.
-
-    Args:
-        samples: Of all tasks.
-        ranges: How many are wanted.
-    """
+    """Find where to begin ranges of about as many rows each; None for a single range."""
     there = [one for one in samples if one.kept is not None and len(one.kept)]
     if ranges <= 1 or not there:
         return None

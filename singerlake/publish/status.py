@@ -56,7 +56,6 @@ class Reason:
 
     Attributes:
         why: What sort of reason.
-        text: The reason, for people.
         table: The table that it is about, or that has moved on.
         behind: The transactions that it has moved on by.
     """
@@ -72,7 +71,6 @@ class Status:
     """Whether a projection is up to date.
 
     Attributes:
-        projection: Which.
         reasons: Why it is not; none where it is.
         rows: The rows at its destination; None where nothing is published.
         overlap: The share of these that lie in files whose ranges overlap; None where there is no
@@ -96,7 +94,6 @@ def status(lake: Lake, projections: Sequence[Projection]) -> list[Status]:
     """Tell of each projection whether it is up to date, and why not.
 
     Args:
-        lake: The lake.
         projections: All that are declared, in any order.
 
     Returns:

@@ -84,7 +84,6 @@ class Destination(ABC):
         """Put the files in their places, the way in last, and take away those that are gone.
 
         Args:
-            made: The files that were put.
             gone: Files of an earlier build that the site has no more.
             interim: The state while this goes on: it knows every file, and trusts none of these,
                 so that the next run can finish what broke off.

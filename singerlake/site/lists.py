@@ -106,7 +106,6 @@ def paged(
     """Items in parts that fit a page.
 
     Args:
-        items: The items.
         weight: The bytes that an item takes, without its row's markup.
         first: What the first page has left for them.
     """

@@ -27,7 +27,6 @@ class Sample(Page, frozen=True):
     """A value of a column.
 
     Attributes:
-        text: As it is shown.
         file: The lake's key of the file that it names; empty where it names none.
     """
 
@@ -39,7 +38,6 @@ class Column(Page, frozen=True, kw_only=True):
     """A column, or a property inside one.
 
     Attributes:
-        name: Its name.
         path: As JSONPath: ``$.address.city``.
         depth: 0 for a column.
         type: What it is read as.

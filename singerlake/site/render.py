@@ -63,7 +63,6 @@ class Renderer:
 
     Args:
         form: ``html`` or ``markdown``.
-        title: The site's.
         to_lake: The way from the site to the lake, as a relative URI that ends in ``/``; empty
             where there is none.
     """
@@ -98,7 +97,6 @@ class Renderer:
         Args:
             template: Its template's name, without the suffix.
             path: Where it lies, without the suffix.
-            values: What it shows.
         """
         layout = self._environment.get_template(f"{template}{self.suffix}")
         text = layout.render(

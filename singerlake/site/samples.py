@@ -34,9 +34,6 @@ def add_samples(
     """Give each column the last few values of the newest block, each once.
 
     Args:
-        table: The table.
-        snapshot: Its snapshot.
-        shown: Its columns.
         count: Values of each column.
         classification: The table's, its tap's or its lake's: of what is not public, no column
             shows values.

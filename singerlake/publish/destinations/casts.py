@@ -11,7 +11,6 @@ def cast_for(format_name: str, column: str, type_: pa.DataType) -> str:
     Args:
         format_name: The format, as people call it.
         column: The column, or the one in which the type lies.
-        type_: The type.
     """
     what = "is null in every row" if pa.types.is_null(type_) else f"is {type_}"
     return (

@@ -14,8 +14,6 @@ def is_ours(store: Store, name: str, kind: str) -> bool:
     """Tell whether a place is claimed for a projection; False where it is empty.
 
     Args:
-        store: The place.
-        name: The projection's name.
         kind: In what form it is published.
 
     Raises:
@@ -58,8 +56,6 @@ def claim(store: Store, name: str, kind: str, about: str) -> None:
     """Claim a place for a projection, if it is not already.
 
     Args:
-        store: The place.
-        name: The projection's name.
         kind: In what form it is published: one place holds no two.
         about: What people who open the file are told.
 

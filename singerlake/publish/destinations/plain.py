@@ -49,13 +49,7 @@ ROUNDS = 3
 
 
 class PlainDestination(Destination):
-    """A folder of files behind a pointer.
-
-    Args:
-        projection: Whose rows it holds.
-        target: Where it is.
-        store: The store of that place.
-    """
+    """A folder of files behind a pointer."""
 
     def __init__(self, projection: Projection, target: Target, store: Store) -> None:
         self.projection, self.target, self.store = projection, target, store
@@ -382,10 +376,7 @@ def may_live(name: str, pointer: Pointer | None, newest: float, now: datetime) -
     """Whether a folder that no reader needs may be of a run that is at work.
 
     Args:
-        name: The folder's.
-        pointer: What the place has.
         newest: When its newest file was written; one with a second name keeps its time.
-        now: The present.
     """
     match = OWN.fullmatch(name)
     if match is None:

@@ -29,7 +29,6 @@ class Former:
 
     Attributes:
         folder: Its folder, with a slash at its end.
-        published: When it was published.
         replaced: When another was.
     """
 
@@ -59,8 +58,6 @@ class Pointer:
 
     Attributes:
         folder: The folder of the generation that readers see, with a slash at its end.
-        published: When it was published.
-        position: What it shows.
         schema: The columns of its rows.
         ordered_by: The column whose bounds its files have; None without an order.
         files: Its files; their paths begin with the folder.
@@ -123,12 +120,7 @@ class Pointer:
     def decode(cls, data: bytes, where: str) -> Pointer:
         """Read one.
 
-        Args:
-            data: Its bytes.
-            where: Where it lies, for messages.
-
         Raises:
-            NewerFormatError: A newer release wrote it.
             DamagedError: It is something else.
         """
         try:

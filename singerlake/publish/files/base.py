@@ -118,8 +118,6 @@ class FileFormat(ABC):
 
         Args:
             out: Takes its bytes; it need not be seekable.
-            schema: Its columns.
-            layout: How they are to lie.
         """
 
     def read(self, file: BinaryIO, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -15,11 +15,7 @@ PIECE = 4 << 20
 
 
 class StagedOutput(io.RawIOBase):
-    """Writes into a staged file, in large pieces. Closing it publishes nothing.
-
-    Args:
-        staged: The file.
-    """
+    """Writes into a staged file, in large pieces. Closing it publishes nothing."""
 
     def __init__(self, staged: Staged) -> None:
         self._staged = staged

@@ -15,13 +15,7 @@ PIECE = 4 << 20
 
 
 def open_file(store: Store, key: str, size: int) -> BinaryIO:
-    """Open an object for reading.
-
-    Args:
-        store: The store.
-        key: Which.
-        size: Its bytes.
-    """
+    """Open an object for reading."""
     return cast("BinaryIO", io.BufferedReader(_Ranges(store, key, size), PIECE))
 
 

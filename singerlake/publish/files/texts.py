@@ -123,12 +123,7 @@ def shortest(array: pa.Array) -> pa.Array:
 
 
 class Compressed:
-    """Compresses what goes into a file; closing it ends the compressed stream, not the file.
-
-    Args:
-        out: The file.
-        compression: By what.
-    """
+    """Compresses what goes into a file; closing it ends the compressed stream, not the file."""
 
     def __init__(self, out: BinaryIO, compression: str) -> None:
         self._into: Any = out

@@ -138,8 +138,6 @@ def published(table: DeltaTable, schema: pa.Schema, first: str | None) -> Sequen
     """Say the files of a table in our words.
 
     Args:
-        table: The table, at a version.
-        schema: The columns of the rows.
         first: The column that rows are ordered by first.
     """
     known = pa.table(table.get_add_actions(flatten=True))

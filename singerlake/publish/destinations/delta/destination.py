@@ -49,13 +49,7 @@ LOG = "_delta_log/"
 
 
 class DeltaDestination(Destination):
-    """A Delta table in one folder, or below a prefix.
-
-    Args:
-        projection: Whose rows it holds.
-        target: Where it is.
-        store: The store of that place.
-    """
+    """A Delta table in one folder, or below a prefix."""
 
     def __init__(self, projection: Projection, target: Target, store: Store) -> None:
         self.projection, self.target, self.store = projection, target, store
@@ -312,7 +306,6 @@ def storage_options(uri: str, options: StoreOptions) -> dict[str, str] | None:
     """Say how a place is reached; what the settings leave open, boto3 finds.
 
     Args:
-        uri: The place; folders need nothing.
         options: The settings.
 
     Raises:
@@ -383,7 +376,6 @@ def check(uri: str, options: StoreOptions) -> None:
     """Make sure that nothing is asked of a bucket which deltalake cannot be told.
 
     Args:
-        uri: The place.
         options: The settings.
 
     Raises:

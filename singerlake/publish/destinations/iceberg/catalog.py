@@ -54,7 +54,6 @@ class OpenCatalog:
 
     Attributes:
         catalog: It, as pyiceberg has it.
-        store: The destination's store.
         file: The local copy of the default catalog; None for one that was configured.
         etag: Of the object that was copied; None where there was none.
     """

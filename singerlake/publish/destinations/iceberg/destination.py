@@ -42,11 +42,6 @@ _TAG = re.compile(r"v(\d+)")
 class IcebergDestination(Destination):
     """An Iceberg table below one folder or prefix.
 
-    Args:
-        projection: Whose rows it holds.
-        target: Where it is.
-        store: The store of that place.
-
     Raises:
         UsageError: Iceberg has no word for such a place.
     """
@@ -365,8 +360,6 @@ def overwrite(
     """Begin a snapshot.
 
     Args:
-        transaction: Whose part it is.
-        said: What its summary says.
         branch: The branch that it becomes the head of; None for a snapshot beside them.
         tidy: Whether its manifests are to name no file that was removed.
     """
@@ -390,13 +383,7 @@ SILENCE = timedelta(days=1)
 
 
 class Sweep:
-    """One sweep of a table.
-
-    Args:
-        store: Where it lies.
-        found: Its catalog.
-        table: The table.
-    """
+    """One sweep of a table."""
 
     def __init__(self, store: Store, found: OpenCatalog, table: Table) -> None:
         self._store, self._found, self._table = store, found, table

@@ -137,10 +137,6 @@ def published(
     """Say files of a snapshot in our words, in the order of their first column's values.
 
     Args:
-        files: The files.
-        store: Where they lie.
-        schema: The table's columns.
-        rows: The same in Arrow's words.
         first: The column that rows are ordered by first.
     """
     found = [_published(file, store, schema, rows, first) for file in files]
