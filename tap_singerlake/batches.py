@@ -100,9 +100,7 @@ class BatchOptions:
     Attributes:
         format: ``jsonl`` or ``parquet``.
         gzip: Whether they are compressed by gzip.
-        place: Where the files go.
         prefix: What their names begin with.
-        rows: Records of one.
     """
 
     format: str
@@ -211,8 +209,6 @@ class BatchOutput:
 
     Args:
         tap: What the files' names say of where they come from.
-        options: How files are made.
-        output: Where the messages go.
     """
 
     def __init__(self, tap: str, options: BatchOptions, output: Output) -> None:

@@ -27,12 +27,7 @@ class Lines(Protocol):
 
 
 class Emitter(ABC):
-    """Puts a stream's blocks out, each SCHEMA once.
-
-    Args:
-        stream: The stream's name.
-        output: Where to.
-    """
+    """Puts a stream's blocks out, each SCHEMA once."""
 
     def __init__(self, stream: str, output: Lines) -> None:
         self.stream = stream
@@ -44,7 +39,6 @@ class Emitter(ABC):
 
         Args:
             text: Its lines; the first is its SCHEMA.
-            where: What to call it in an error.
 
         Raises:
             DamagedError: It has a line that is no Singer message.
@@ -89,9 +83,6 @@ class MappedEmitter(Emitter):
     are not conformed: the SDK would drop what the schema does not name.
 
     Args:
-        stream: The stream's name.
-        output: Where to.
-        mapper: The tap's.
         mask: What is selected. Key properties always are, as ``automatic`` would have it.
         check_limit: Is told of each record, counted from 0, before it is put out; raises where
             there must be no more.

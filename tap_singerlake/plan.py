@@ -81,10 +81,6 @@ class Plan:
         """Leave out of a block what the start has seen; return its lines and number of rows.
 
         A vacuum may have put rows from before and after the start into one block.
-
-        Args:
-            block: One of the plan's.
-            text: Its lines.
         """
         if block.rewritten and block.first_version <= self.seen:
             return rewritten.lines_after(text, block, self.seen)

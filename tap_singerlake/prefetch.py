@@ -32,10 +32,6 @@ def inflate_ahead(table: Table, blocks: Sequence[Block]) -> Generator[bytes, Non
     Neighbours in a file are read by one request. An error comes out where its block would
     have, after all blocks before it.
 
-    Args:
-        table: Whose blocks.
-        blocks: Which.
-
     Raises:
         DamagedError: A block is missing, cut or altered.
     """

@@ -18,7 +18,6 @@ class Run:
         output: Where all lines go.
         writer: The SDK's message writer, on the same output.
         state_writer: The writer of all STATE lines.
-        records: Records read.
         streams: Streams read whole.
         damaged: Tables that could not be read, and why.
         lineage: What the run is told of by.

@@ -21,7 +21,6 @@ class Choice:
     """A table to read.
 
     Attributes:
-        table: Which.
         version: Up to which table version, by number or label; None reads all of it.
     """
 

@@ -87,8 +87,6 @@ class StateRows:
         """Pick a block's SCHEMA line and the lines of its rows in the state; count these.
 
         Args:
-            block: The block.
-            text: Its lines.
             seen: The last block whose rows are not wanted; of one put together by a vacuum, those
                 rows are left out that came in it or before.
 
@@ -126,9 +124,7 @@ def rows_of(table: Table, snapshot: TableState, version: FrozenVersion) -> State
     """Find the rows of a version by its index, or by its blocks where these are small.
 
     Args:
-        table: The table.
         snapshot: The table at the version's transaction.
-        version: The version.
 
     Raises:
         NotFoundError: There is no index that can be used, and the table is large.

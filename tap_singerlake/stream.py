@@ -42,9 +42,6 @@ class LakeStream(Stream):
     """A table of the lake.
 
     Args:
-        tap: The tap.
-        run: Its run.
-        table: What to read.
         version: Up to which table version; None reads all of it.
         schema: For the catalog. What goes out comes from the blocks.
         snapshot: The table's head, where it was read already.

@@ -39,8 +39,6 @@ def leave_out(store: Store, table: TableState, staged: StagedTable) -> int:
     """Take the records with blocked keys out of what was staged.
 
     Args:
-        store: The lake's store.
-        table: The table as it is.
         staged: What is to be committed; changed only where there are such.
 
     Returns:

@@ -42,8 +42,6 @@ def pieces(text: bytes, rows: int, room: int, most: int) -> Iterator[tuple[bytes
     """Cut lines where blocks are full.
 
     Args:
-        text: The lines.
-        rows: How many.
         room: How many the present block takes.
         most: How many the others take.
 
@@ -76,7 +74,6 @@ class StreamBuffer:
         unknown: Parts whose keys are not.
         types: The hash of the schema whose types its records are proved to have; empty where none
             are to be.
-        columns: That schema's.
         unproved: Parts whose types are not proved yet.
     """
 
@@ -100,7 +97,6 @@ class StreamBuffer:
         """Append RECORD lines, each with its newline; the caller sees to the block's limits.
 
         Args:
-            text: The lines.
             rows: How many.
             keys: What they have in all :attr:`members`, if somebody knows.
             proved: Whether their types are.

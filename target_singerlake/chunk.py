@@ -95,9 +95,6 @@ class Chunk:
     def decode(self, decoder: msgspec.json.Decoder[T]) -> list[T] | None:
         """Decode all lines, which must be plain, at once.
 
-        Args:
-            decoder: Of one message.
-
         Returns:
             One message for each line; None where the decoder refuses one.
         """

@@ -24,11 +24,7 @@ LARGE = 8
 
 
 class SideBySide:
-    """Threads for a run's commits. None starts before it must, and all serve every commit.
-
-    Args:
-        store: The lake's store.
-    """
+    """Threads for a run's commits. None starts before it must, and all serve every commit."""
 
     def __init__(self, store: Store) -> None:
         self._pool = ThreadPoolExecutor(FAR if is_remote(store.uri) else HERE, "commit")
@@ -43,7 +39,6 @@ class SideBySide:
         """Commit tables. After a failure no further one is begun.
 
         Args:
-            tables: Which.
             one: Commits a table; called on threads.
             size: The bytes that it has to send.
 

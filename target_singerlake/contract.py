@@ -23,10 +23,7 @@ class Contract:
     """Holds the schemas of a run against those of the lake, where the settings ask for it.
 
     Args:
-        lake: The lake.
-        tap: Whose streams these are.
         patterns: What to do, by patterns of streams; the first that matches counts.
-        logger: For warnings.
         watched: Whether to look at streams too of which any schema is taken.
 
     Attributes:

@@ -37,11 +37,7 @@ class InvalidSchemaError(InputError, sdk.InvalidJSONSchema):
 
 
 class TerminatedError(SingerlakeError):
-    """A signal ended the run.
-
-    Args:
-        signum: Which.
-    """
+    """A signal ended the run."""
 
     def __init__(self, signum: int, name: str) -> None:
         super().__init__(f"ended by {name}: what was committed stays, the rest was dropped")

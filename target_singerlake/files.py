@@ -63,8 +63,6 @@ class StreamFiles:
     """Stores files, table by table.
 
     Args:
-        store: The lake's store.
-        options: From where they come.
         check: Called now and then, from any thread; may raise to end the run.
 
     Raises:
@@ -91,15 +89,11 @@ class StreamFiles:
 
         Args:
             table: The lines' table.
-            writer: Commits it.
             place: Where the lines name files.
-            text: The lines.
-            schema: What they are valid under.
 
         Raises:
             InputError: A file is not there, may not be read, or is not what its record says; or
                 the schema does not allow null in its place.
-            StoreError: The store refused.
         """
         storer = self._storers.get(table)
         if storer is None:

@@ -49,9 +49,6 @@ def freeze_tables(
     A table whose state has a version already gets no other.
 
     Args:
-        lake: The lake.
-        tables: Which.
-        choice: What may read their rows.
         logger: Told of each version.
         check: Called before each table; may raise to end it there.
         done: Told of each new version too.

@@ -37,16 +37,11 @@ class Intake:
     """Takes a run's input, chunk by chunk.
 
     Args:
-        run: Where it goes.
         streams: Takes the messages that say what records mean.
         mapped_streams: Takes the records of the streams with a map, flattening or added metadata.
         batches: Takes the messages that name files of records.
-        progress: Counts.
         how: What becomes of a record that holds what JSON has not: see :mod:`non_finite`.
         quarantine: Takes lines that are refused; None where the first of them ends the run.
-
-    Attributes:
-        counts: Messages by type.
     """
 
     def __init__(

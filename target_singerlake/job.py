@@ -25,8 +25,6 @@ class Job:
 
     Attributes:
         url: The scheduler's page of it.
-        name: The job's name there.
-        scheduler: What started it.
     """
 
     url: str | None = None

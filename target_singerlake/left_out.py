@@ -13,9 +13,6 @@ from singerlake.storage.base import Store
 class LeftOut:
     """Leaves them out, table by table; called from several threads, each of which has its table.
 
-    Args:
-        store: The lake's store.
-
     Attributes:
         counts: Records that were left out.
     """

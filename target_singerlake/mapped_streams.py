@@ -124,10 +124,6 @@ class MappedStreams:
     def record(self, line: bytes, number: Line) -> None:
         """Map one RECORD line.
 
-        Args:
-            line: As it arrived.
-            number: Where it stands, for errors.
-
         Raises:
             InputError: What the map makes of it is not valid.
         """

@@ -80,7 +80,6 @@ def record_type(stream: str, kind: Any, *, timed: bool) -> type[msgspec.Struct]:
     """Build the type of one stream's RECORD messages, told apart by the stream.
 
     Args:
-        stream: The stream's name.
         kind: The type of its records.
         timed: Whether they must have a ``time_extracted``.
 
@@ -131,7 +130,6 @@ def time_of(line: bytes, received: str) -> str:
     """Choose the time that a RECORD line without ``time_extracted`` is given.
 
     Args:
-        line: The line.
         received: What it is given when it does not say itself.
 
     Returns:

@@ -17,7 +17,6 @@ class Misfits:
     """What a run has taken that a column cannot hold.
 
     Attributes:
-        type: The column's type.
         values: How many.
         first: The first of them, in words.
         of_key: Whether the column is part of the key, and would only have to round them.
@@ -33,11 +32,7 @@ class Misfits:
 
 @dataclass
 class Warnings:
-    """What the summary of a run says of values that no query can read.
-
-    Attributes:
-        noted: By stream and column.
-    """
+    """What the summary of a run says of values that no query can read."""
 
     noted: Noted = field(default_factory=dict)
 
@@ -45,7 +40,6 @@ class Warnings:
         """Yield one sentence a column.
 
         Args:
-            tap: Whose streams these are.
             shown: Says what people call a column of a stream, by its name in records.
         """
         for (stream, member), misfits in sorted(self.noted.items()):

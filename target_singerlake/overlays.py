@@ -22,10 +22,6 @@ class Overlays:
     The tap's catalogue says which tables have one, so that of all others nothing is read. It is
     only derived: should it lag behind, the commit finds another overlay than the rows were checked
     by, and takes nothing.
-
-    Args:
-        lake: The lake.
-        tap_id: The tap.
     """
 
     def __init__(self, lake: Lake, tap_id: str) -> None:

@@ -51,7 +51,6 @@ class Prover:
         """Take up a stream's type.
 
         Args:
-            stream: The stream.
             proof: Makes the type that only its valid records decode to, or None where there is
                 none, once it is needed; None where records are not to be proven.
             values: Knows what the type does not see of their values.

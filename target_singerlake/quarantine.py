@@ -41,11 +41,6 @@ _ENVELOPE = msgspec.json.Decoder(_Envelope)
 class Quarantine:
     """Takes the lines that a run refuses.
 
-    Args:
-        run: Where they go.
-        tap: Whose they are.
-        most: How many it takes.
-
     Attributes:
         first: The number of the first line that it took, for each table that has some.
     """
@@ -62,9 +57,7 @@ class Quarantine:
         """Take a RECORD line, or a file's, of a stream whose SCHEMA came before.
 
         Args:
-            stream: The stream.
             line: The line with its newline, byte for byte.
-            number: Where it stands.
             raw: What tells it from others.
             error: Why it was refused.
 
@@ -78,9 +71,7 @@ class Quarantine:
 
         Args:
             line: The line with its newline, byte for byte.
-            number: Its number in the input.
             error: Why it was refused.
-            known: Streams that have a SCHEMA.
 
         Raises:
             InputError: It is one too many, or may be a message that says what those behind it mean.

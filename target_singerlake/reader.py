@@ -31,11 +31,7 @@ PIPE = 1024 * 1024
 
 
 class ChunkReader(GenericSingerReader[str]):
-    """Gives the target whole chunks of lines where the SDK's readers give it dictionaries.
-
-    Args:
-        interruptible: Entered while waiting for input.
-    """
+    """Gives the target whole chunks of lines where the SDK's readers give it dictionaries."""
 
     def __init__(
         self, interruptible: Callable[[], AbstractContextManager[None]] = nullcontext

@@ -45,14 +45,11 @@ class RunOptions:
     """How a run behaves; the target's settings of the same names say more.
 
     Attributes:
-        tap_id: Whose streams these are.
-        block_rows: Rows in a block.
         file_bytes: Compressed size of a file.
         commit_bytes: Input gathered before a STATE commits.
         commit_seconds: Time passed before a STATE commits.
         atomic: Commit only at the end of the run.
         files: From where files that records name are taken.
-        write: How tables are written.
     """
 
     tap_id: str
@@ -70,8 +67,6 @@ class Committed:
     """What a run has committed to one table.
 
     Attributes:
-        transaction: The last.
-        rows: RECORD lines.
         size: Compressed bytes.
         deletions: Those of the lines that delete a row.
     """
@@ -103,10 +98,7 @@ class Run:
     """Gathers, commits, acknowledges.
 
     Args:
-        lake: Where to.
-        options: How.
         emit: Takes each STATE value once everything before it is committed.
-        progress: Counts.
         check: Called before each table of a commit, from any thread; may raise to end the run.
         done: Called after each, from any thread.
     """
@@ -158,7 +150,6 @@ class Run:
         """Put a SCHEMA line into effect.
 
         Args:
-            name: The stream.
             line: The line; blocks from now on begin with it.
             schema: What it says.
             columns: Its columns, if they are known.
@@ -241,7 +232,6 @@ class Run:
         Args:
             name: The stream.
             text: The lines, as :meth:`add_mixed` takes them.
-            rows: How many.
             keys: What each has in the members that a block has bounds of; None if not known.
             proved: Whether their types are.
         """

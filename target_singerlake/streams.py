@@ -64,8 +64,6 @@ class Streams:
 
         Args:
             line: The line with its newline.
-            message: What it says.
-            number: Its number, for errors.
 
         Raises:
             InputError: It cannot be used.
@@ -106,8 +104,6 @@ class Streams:
 
         Args:
             line: The line with its newline.
-            message: What it says.
-            number: Its number, for errors.
 
         Raises:
             RecordBeforeSchemaError: Its stream has no SCHEMA yet.

@@ -35,14 +35,12 @@ class Summary:
     Args:
         config: The settings.
         logger: For what could not be said.
-        progress: The run's counts.
 
     Attributes:
         run: Set once there is one.
         contract: The same.
         quarantine: The same, where there is one.
         mapped: The streams that have other names in the lake.
-        versions: What was frozen.
 
     Raises:
         UsageError: The settings cannot be done.

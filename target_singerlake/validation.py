@@ -71,7 +71,6 @@ class Validator:
         values: Knows what the columns can hold.
 
     Args:
-        stream: The stream's name, for errors.
         schema: Its JSON Schema, in any draft since 4 (:mod:`singerlake.rows.validation.drafts`).
         keys: Its key properties; a record must have a value in each, whatever the schema says.
         records: Whether records are validated at all; the keys always are.
@@ -190,7 +189,6 @@ class Validator:
         """Check one record.
 
         Args:
-            raw: Its bytes.
             line: Where it stands, for the error.
 
         Raises:

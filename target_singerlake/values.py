@@ -93,9 +93,6 @@ class _Column:
 class _Tried:
     """Columns whose values are tried; each made once some are in doubt, as it takes long to build.
 
-    Args:
-        columns: All columns.
-
     Attributes:
         types: The types of those whose values may not fit, by their names.
     """
@@ -151,8 +148,6 @@ class ValueCheck:
         strict: Whether instants are among what is refused if it does not fit.
 
     Args:
-        stream: The stream's name.
-        entry: Its schema.
         noted: Where to note what does not fit.
         refuses: Whether what does not fit is refused instead, in the key or not.
         retyped: Gives the columns that the table has as text by a person's word; asked when
@@ -309,7 +304,6 @@ def fitting_decoder(
     """Build a decoder that takes only records whose values fit; None where no type says so.
 
     Args:
-        check: Knows the columns.
         keys: Members that must be there, and not be null.
     """
     columns = dict(check.columns)

@@ -39,7 +39,6 @@ class Columns:
     Args:
         file: The file, which can be read from any place.
         begins: Its first bytes.
-        name: What messages call it.
         most: Bytes that it may have, once it is inflated.
 
     Raises:

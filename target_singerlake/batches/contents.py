@@ -56,7 +56,6 @@ def opened(file: BatchFile, said: Encoding, most: int) -> Iterator[Iterator[byte
     """Open a file of records.
 
     Args:
-        file: The file.
         said: What its message says of it.
         most: Bytes that it may have, once it is inflated.
 
@@ -65,7 +64,6 @@ def opened(file: BatchFile, said: Encoding, most: int) -> Iterator[Iterator[byte
 
     Raises:
         InvalidLineError: It is not there, cut off, too large or of no format that is known.
-        SingerlakeError: It cannot be read.
     """
     with ExitStack() as stack:
         raw = stack.enter_context(file.open())

@@ -52,7 +52,6 @@ class BatchFile(Protocol):
 
         Raises:
             InvalidLineError: It is not there, or no file.
-            SingerlakeError: It cannot be read.
         """
 
     def remove(self) -> bool:

@@ -51,11 +51,9 @@ class _Source:
 
     Attributes:
         stream: Whose records are in it.
-        name: What messages call it.
         message: The number of the line that names it.
         version: The Singer version of its records.
         stamp: Their ``time_extracted``; empty where the message says none.
-        file: Where it lies.
         wrapped: Knows whole messages, which are no records.
         line: The last line that was taken.
     """
@@ -82,12 +80,10 @@ class BatchIntake:
     """Takes the BATCH messages of a run.
 
     Args:
-        run: Where the records go.
         streams: Knows what a record of each stream must be.
         mapped_streams: Takes the records of the streams with a map.
         roots: Where files may lie.
         clean_up: Is told of each file that was read.
-        progress: Counts.
         check: Called now and then; may raise to end the run.
         how: What becomes of a record that holds what JSON has not: see :mod:`non_finite`.
         quarantine: Takes lines that are refused; None where the first of them ends the run.
@@ -122,7 +118,6 @@ class BatchIntake:
         """Take the records of all files that a message names.
 
         Args:
-            message: The message.
             number: The number of its line, for errors.
 
         Raises:

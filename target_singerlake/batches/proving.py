@@ -13,10 +13,6 @@ these says a time of its own."""
 def prove(validator: Validator, data: bytes) -> int:
     """Find out by one decoding whether lines are valid records, as nearly always.
 
-    Args:
-        validator: Of their stream.
-        data: Whole lines.
-
     Returns:
         ``DOUBTFUL``, ``PROVEN`` or ``PROVEN_UNTIMED``.
     """

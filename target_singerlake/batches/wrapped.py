@@ -16,11 +16,7 @@ _MEMBERS = frozenset(("type", "stream", "record"))
 
 
 class Wrapped:
-    """Knows such messages by what the schema of their stream says of records.
-
-    Args:
-        entry: The schema and the key.
-    """
+    """Knows such messages by what the schema of their stream says of records."""
 
     def __init__(self, entry: SchemaEntry) -> None:
         declared = resolved(entry.schema, entry.schema).get("properties", {})
