@@ -23,7 +23,6 @@ def card(
         title: What it is.
         facts: Values by their names; those that are None or empty are left out.
         head: The names of the table's columns.
-        lines: The table's cells.
     """
     known = "".join(
         f"<tr><th{_CELL}>{_text(name)}</th><td{_CELL}>{_text(value)}</td></tr>"

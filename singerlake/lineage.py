@@ -58,8 +58,6 @@ class Told:
     """One run, and what is told of it. Where nobody is to be told, it does nothing.
 
     Args:
-        uri: Where the lake is.
-        job: What ran.
         kind: What sort of job that is, for example ``FREEZE``.
 
     Attributes:
@@ -100,7 +98,6 @@ class Told:
             snapshot: The table after it, or what reads it, which is called only if needed.
             rows: Rows written.
             size: Compressed bytes of them.
-            version: The version that was frozen.
             columns: Where its columns come from, as far as that is known, or what finds it out.
         """
         if not self.active:
@@ -149,7 +146,6 @@ def told(table: Table, kind: str, *, active: bool = True) -> AbstractContextMana
     """Tell of a job on one table, from its begin to its end.
 
     Args:
-        table: The table.
         kind: The job, for example ``freeze``.
         active: Whether it is to be told at all.
     """
@@ -161,8 +157,6 @@ def told_job(uri: str, name: str, kind: str, *, active: bool = True) -> Iterator
     """Tell of a job on something else in a lake.
 
     Args:
-        uri: Where the lake is.
-        name: What the job is on.
         kind: The job, for example ``publish``.
         active: Whether it is to be told at all.
     """

@@ -45,9 +45,7 @@ class Place:
     """Where rows were published, which is no table of a lake.
 
     Attributes:
-        uri: Where.
         columns: The rows' columns and their types, as people read them.
-        rows: Rows written.
         origins: Where the columns come from.
     """
 

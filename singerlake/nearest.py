@@ -33,8 +33,6 @@ def nearest(wanted: str, known: Iterable[str], alike: float = ALIKE) -> list[str
     being of one tap.
 
     Args:
-        wanted: What was written.
-        known: The names there are.
         alike: How alike a name must be, of 1.
     """
     scored = ((_likeness(wanted, name), name) for name in dict.fromkeys(known))

@@ -198,7 +198,6 @@ def visible(text: str, *, lines: bool = False, spaces: bool = False) -> str:
     r"""Make a text one that a terminal shows and does not obey: an escape becomes ``\x1b``.
 
     Args:
-        text: Any.
         lines: Keep ends of lines.
         spaces: Keep ends of lines and tabs.
     """

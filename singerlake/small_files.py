@@ -16,7 +16,6 @@ def read(path: Path, these: str, most: int = MOST) -> bytes:
     """Read a file, which may be a pipe.
 
     Args:
-        path: The file.
         these: What is to be in it, for the message: ``annotations``.
         most: How many bytes it may have.
 
@@ -30,12 +29,6 @@ def read(path: Path, these: str, most: int = MOST) -> bytes:
 
 def read_open(file: BinaryIO, where: str, these: str, most: int = MOST) -> bytes:
     """Read an open file as :func:`read` does.
-
-    Args:
-        file: The file.
-        where: What messages call it.
-        these: As there.
-        most: As there.
 
     Raises:
         UsageError: It has more.

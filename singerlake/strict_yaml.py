@@ -37,7 +37,6 @@ def read(path: Path, most: int, these: str) -> Document:
     """Read a file of YAML or JSON.
 
     Args:
-        path: The file.
         most: How many bytes it may have.
         these: What larger files cannot be, for the message: ``annotations``.
 
