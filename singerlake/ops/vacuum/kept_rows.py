@@ -147,7 +147,7 @@ class _Reading:
     Attributes:
         first: The first of them.
         last: The last.
-        overlay: By what they are read,
+        overlay: What they are read by.
     """
 
     first: int
