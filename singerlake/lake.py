@@ -344,7 +344,7 @@ class Lake:
         raise self.missing(ref.table)
 
     def missing(self, table: TableName) -> SingerlakeError:
-        """What to raise where a table that is asked for is not there: what is known of it."""
+        """Return the error of a table that is not there, with what is known of it."""
         known = self.tables()
         for lost in self.inventory(known).lost:
             if names.alike(table, [lost.table or TableName(lost.tap, table.stream)]):
@@ -353,7 +353,7 @@ class Lake:
         return NotFoundError(f"the lake at {self.store.uri} has no table {table}: {hint}")
 
     def inventory(self, tables: Iterable[TableName], tap: str | None = None) -> Inventory:
-        """What the lake's file and the catalogues list, held against the tables there are.
+        """Compare what the lake's file and the catalogues list with the tables there are.
 
         Args:
             tables: The tables, as :meth:`tables` has listed them.
@@ -365,7 +365,7 @@ class Lake:
 
 
 def _check_meant(table: Table, version: str, other: str) -> None:
-    """Where a stream has the name of another's version, say so if there is no such version."""
+    """Refuse a version that does not exist, and name the stream of the same spelling."""
     try:
         table.snapshot_at(version)
     except NotFoundError as error:

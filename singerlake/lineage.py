@@ -39,7 +39,7 @@ PREFIX = "OPENLINEAGE_"
 
 
 def is_configured() -> bool:
-    """Whether the client would find where to send events to."""
+    """Tell whether the client would find where to send events to."""
     if os.environ.get(f"{PREFIX}DISABLED", "").strip().lower() == "true":
         return False
     own = (NAMESPACE, PARENT, f"{PREFIX}DISABLED")

@@ -74,7 +74,7 @@ def state_of(content: Any) -> dict[str, Any]:
 
 
 def _is_bookmark(value: Any) -> bool:
-    """Whether the SDK can take a bookmark; whether it is one of this tap's is seen later."""
+    """Tell whether the SDK can take a bookmark; whether it is one of this tap's is seen later."""
     if not isinstance(value, dict):
         return False
     parts = value.get("partitions", [])

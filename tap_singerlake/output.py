@@ -132,7 +132,7 @@ class Output:
 
 
 def _line_end(data: bytes, at: int) -> int:
-    """Where the line ends that byte ``at`` is inside of; ``at`` itself between two lines."""
+    """Return where the line ends that byte ``at`` is inside of; ``at`` itself between two lines."""
     if at == 0 or data[at - 1 : at] == b"\n":
         return at
     return data.find(b"\n", at) + 1 or len(data)

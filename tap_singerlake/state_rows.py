@@ -69,7 +69,7 @@ class StateRows:
         np.bitwise_or.at(self._bits, places, (1 << (ordinals & 7)).astype(np.uint8))
 
     def count(self) -> int:
-        """How many different rows were noted. Call it once, behind the last :meth:`add`."""
+        """Count the different rows that were noted. Call it once, after the last :meth:`add`."""
         moved = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *self._moved]))
         self._moved = [moved]
         pieces = range(0, len(self._bits), PIECE_BYTES)
@@ -77,7 +77,7 @@ class StateRows:
         return ones + len(moved)
 
     def holds_any(self, block: Block) -> bool:
-        """Whether a block may hold a row of the state, before it is read."""
+        """Tell whether a block may hold a row of the state, before it is read."""
         if block.rewritten:
             first, last = self._range(block)
             return first < last
@@ -114,7 +114,7 @@ class StateRows:
         return chosen & (positions.blocks_of(codes) > seen)
 
     def _range(self, block: Block) -> tuple[int, int]:
-        """Where the rows of a block that a vacuum put together stand among those noted."""
+        """Return where the rows of a compacted block stand among those noted."""
         ends = [positions.code(block.first_version, 0), positions.code(block.number + 1, 0)]
         first, last = np.searchsorted(self._moved[0], ends)
         return int(first), int(last)
@@ -169,7 +169,7 @@ def _no_index(table: Table, version: FrozenVersion) -> NotFoundError:
 
 
 def _positions(state_index: Index) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Where the rows of a state lie; of an index that is a layer, with what lies below it."""
+    """Return the positions of a state's rows; of a layer, with what lies below it."""
     reader, below = state_index.reader(), state_index.below
     if below is None:
         for part in reader.parts:

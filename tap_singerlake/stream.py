@@ -77,7 +77,7 @@ class LakeStream(Stream):
         self._batches: BatchOutput | None = None
 
     def annotations(self) -> tuple[TapEntry, TableEntry]:
-        """What people say of the tap whose table it is, and of the table."""
+        """Return the annotations of the tap whose table it is, and of the table."""
         name = self._table.name
         return self._lake_file.tap(name.tap), self._lake_file.table(name)
 
@@ -156,7 +156,7 @@ class LakeStream(Stream):
         return make_plan(head, self._version, self._bookmark())
 
     def _is_behind(self, table: TableState) -> bool:
-        """Whether the table is known to have blocks behind the bookmark."""
+        """Tell whether the table is known to have blocks behind the bookmark."""
         number = self._bookmark().get("transaction", 0)
         if not isinstance(number, int) or isinstance(number, bool):
             number = 0  # all is read again: see make_plan
@@ -197,7 +197,7 @@ class LakeStream(Stream):
                     self._move_bookmark(plan.bookmark(transaction))
 
     def _erased(self, plan: Plan) -> Erased | None:
-        """What tells a target of rows that were erased since; None where there is nothing to tell.
+        """Return what notifies a target of erased rows; None if there is nothing.
 
         One that has nothing yet, or appends the rows of versions, has nothing to delete.
         """
@@ -282,7 +282,7 @@ class LakeStream(Stream):
         )
 
     def passes_bytes(self) -> bool:
-        """Whether blocks may go out as they are: nothing deselected, mapped or limited.
+        """Tell whether blocks may go out as they are: nothing deselected, mapped or limited.
 
         The maps themselves are looked at rather than the setting, for the SDK takes
         ``__else__`` out of it.

@@ -168,7 +168,7 @@ class TapSingerlake(LakePlugin, Tap):
         return type(error)(f"{error}; to read the lake version without it, name others in streams")
 
     def _is_selected(self, stream: str) -> bool:
-        """Whether the user wants a stream, by the SDK's rule; without a catalog all."""
+        """Tell whether the user wants a stream, by the SDK's rule; without a catalog all."""
         catalog = self.input_catalog
         if catalog is None:
             return True

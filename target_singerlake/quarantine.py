@@ -127,7 +127,7 @@ class Quarantine:
         )
 
     def _is_free(self, name: str) -> bool:
-        """Whether the lake has no table there that a tap filled with rows of its own."""
+        """Tell whether the lake has no table there that a tap filled with rows of its own."""
         if name not in self._free:
             try:
                 present = self._run.lake.table(TableName(self._tap, name)).snapshot().tap_schema

@@ -209,7 +209,7 @@ class ValueCheck:
         return column.proves(texts)
 
     def _fit(self, records: Sequence[Raw]) -> bool:
-        """Whether one decoding proves that all values fit, as nearly always."""
+        """Tell whether one decoding proves that all values fit, as nearly always."""
         if not self._tried.types:
             return True
         if self._tried.proof is None:
@@ -228,7 +228,7 @@ class ValueCheck:
         return True
 
     def may_leave_the_calendar(self, data: bytes) -> bool:
-        """Whether a time in here may be one that its column cannot hold, which no type tells."""
+        """Tell whether a time may be one that its column cannot hold, which no type shows."""
         # From the right: Python then looks for them in a third of the time.
         if not self.has_times and (not self._mark_apart or data.rfind(_MARK) < 0):
             return False
@@ -320,7 +320,7 @@ def fitting_decoder(
 
 
 def _at_the_ends(data: bytes) -> bool:
-    """Whether a time in here is of the calendar's first or last day, and its offset leads out."""
+    """Tell whether a time's offset leads out of the calendar's first or last day."""
     return any(data.rfind(day) >= 0 and edge.search(data) for day, edge in _EDGES.items())
 
 

@@ -46,7 +46,7 @@ def resolved(spec: Any, root: dict[str, Any]) -> dict[str, Any]:
 
 
 def asked_of_rows(snapshot: TableState) -> dict[str, list[tuple[str, str]]]:
-    """What people ask of rows that no schema says: names and words, by column."""
+    """Return what people ask of rows beyond their schemas: names and words, by column."""
     found: dict[str, list[tuple[str, str]]] = {}
     for name, one in snapshot.overlay.constraints.items():
         for column in one.columns if one.kind in ("unique", "check") else ():
@@ -82,7 +82,7 @@ def top_level(schema: SchemaEntry) -> list[str]:
 
 
 def column_texts(schema: SchemaEntry, entries: Mapping[str, ColumnEntry]) -> dict[str, str]:
-    """What columns are, by a person's word or else by the tap's schema."""
+    """Describe columns, in a person's words or else as the tap's schema does."""
     texts = {}
     for name, spec in properties(schema.schema, schema.schema).items():
         entry = entries.get(name)
@@ -93,7 +93,7 @@ def column_texts(schema: SchemaEntry, entries: Mapping[str, ColumnEntry]) -> dic
 
 
 def description(spec: Any, root: dict[str, Any]) -> str | None:
-    """What a property's schema says of it."""
+    """Return the description in a property's schema."""
     own = spec.get("description") if isinstance(spec, dict) else None
     text = own if isinstance(own, str) else resolved(spec, root).get("description")
     return text.strip() or None if isinstance(text, str) else None

@@ -61,7 +61,7 @@ def _inside(subject: Subject, name: str) -> Subject:
 
 
 def export(file: LakeFile, subject: Subject = LAKE) -> dict[str, Any]:
-    """What was said, as a document that :func:`changes` makes the same annotations of.
+    """Export annotations as a document of which :func:`changes` makes the same ones.
 
     Args:
         subject: Leave out what is not on the way to it, or inside it.

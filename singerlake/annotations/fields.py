@@ -60,7 +60,7 @@ def checked(field: str, value: object, about: str) -> Value:
 
 
 def is_url(text: str) -> bool:
-    """Whether a text may become a link."""
+    """Tell whether a text may become a link."""
     try:
         _check_url(text, "")
     except UsageError:

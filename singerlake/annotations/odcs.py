@@ -138,7 +138,7 @@ def _table(snapshot: TableState, entry: TableEntry) -> dict[str, Any]:
 
 
 def _rule(name: str, one: Constraint) -> dict[str, Any] | None:
-    """What people ask of rows that neither schema nor property can say."""
+    """Return a constraint that neither the schema nor a property can express."""
     rule: dict[str, Any] = {"name": name, "description": constraint_words(one)}
     if one.kind == "check":
         # A null keeps a condition, as it keeps one in SQL.
@@ -217,7 +217,7 @@ def _links(entry: TapEntry | TableEntry | ColumnEntry) -> list[dict[str, Any]]:
 def _custom(
     entry: TapEntry | TableEntry | ColumnEntry, fields: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """What the standard has no member for."""
+    """Return annotations as custom properties, because the standard has no member for them."""
     names = {"job_status": "jobStatus"}
     return [
         {"property": names.get(name, name), "value": value}

@@ -94,7 +94,7 @@ def find(lake: Lake, text: str) -> Subject:
 
 
 def unknown_column(table: TableName, column: str, known: Sequence[str]) -> str:
-    """What to say of a column that a table does not have."""
+    """Return the message about a column that a table does not have."""
     return f"{table} has no column {column[:200]!r}: " + offer(column, known, "its schema has none")
 
 
@@ -142,7 +142,7 @@ class _Present:
         self._schemas: dict[TableName, dict[str, Any]] = {}
 
     def lacks(self, subject: Subject) -> str | None:
-        """What is not there of a subject; None where it is."""
+        """Name the part of a subject that does not exist; None if there is no such part."""
         if subject.tap is None:
             return None
         if subject.tap not in self._taps:

@@ -142,7 +142,7 @@ class Source:
         return made
 
     def _without_index(self, engine: Engine[Any]) -> Found:
-        """What reads the rows from the blocks each time."""
+        """Return a reader of the rows that reads the blocks each time."""
         from singerlake.engine.local import LocalEngine
         from singerlake.snapshot.from_blocks import local_rows
 

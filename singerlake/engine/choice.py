@@ -67,7 +67,7 @@ class EngineChoice:
         return cls(asked, start)
 
     def takes(self, work: Work) -> bool:
-        """Whether this process is to do some work."""
+        """Tell whether this process is to do some work."""
         return self.name == LOCAL or (self.name == AUTO and work.fits(self.limit))
 
     def engine_for(

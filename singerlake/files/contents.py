@@ -121,7 +121,7 @@ class Contents:
             return self._known
 
     def __contains__(self, path: object) -> bool:
-        """Whether a path is that of a file which the table has, or which was stored."""
+        """Tell whether a path is that of a file which the table has, or which was stored."""
         digest = file_paths.digest_in(path) if isinstance(path, str) else ""
         return bool(digest) and self.load().find(digest, str(path)) is not None
 

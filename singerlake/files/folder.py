@@ -243,7 +243,7 @@ def _unfit(name: str, about: os.stat_result) -> str:
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path is one that a pattern names."""
+    """Tell whether a path is one that a pattern names."""
     if not pattern or not parts:
         return not parts and all(one == _ANY_DEPTH for one in pattern)
     if pattern[0] == _ANY_DEPTH:
@@ -252,7 +252,7 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _begins(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether paths below a folder may be some that a pattern names."""
+    """Tell whether paths below a folder may be some that a pattern names."""
     if not pattern or not parts:
         return bool(pattern)
     if pattern[0] == _ANY_DEPTH:

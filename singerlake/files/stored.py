@@ -342,7 +342,7 @@ def _written(
 
 
 def _holds(inner: int, name: str, file: StoredFile, place: Path) -> bool:
-    """Whether a file is there already, with the bytes that it should have."""
+    """Tell whether a file is there already, with the bytes that it should have."""
     try:
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=inner)
     except FileNotFoundError:

@@ -174,7 +174,7 @@ def is_fixed(data: bytes) -> bool:
 
 
 def origin(data: bytes, where: str) -> Origin | None:
-    """What a whole block says of the blocks it was put together from; None for any other.
+    """Read from a whole block which blocks it was put together from; None for any other.
 
     Raises:
         DamagedError: Its header is altered.
@@ -194,7 +194,7 @@ def origin(data: bytes, where: str) -> Origin | None:
 
 
 def bounds_in(data: bytes, crc: int, size: int) -> Bounds:
-    """What a block says of its keys; nothing where it does not, or cannot be trusted.
+    """Read the key bounds of a block; nothing if it has none, or they cannot be trusted.
 
     Args:
         data: The block, or at least :func:`noted_bytes` of it.
@@ -308,12 +308,12 @@ def lines(text: bytes) -> tuple[bytes, bytes]:
 
 
 def after_schema(text: bytes) -> memoryview:
-    """What follows the SCHEMA line, where it is: to copy it takes half as long as to inflate it."""
+    """Return what follows the SCHEMA line: to copy it takes half as long as to inflate it."""
     return memoryview(text)[text.find(b"\n") + 1 :]
 
 
 def line_ends(text: bytes) -> int:
-    """How many lines end in a text; ``bytes.count`` takes three times as long."""
+    """Count the lines that end in a text; ``bytes.count`` takes three times as long."""
     return len(text) - len(text.replace(b"\n", b""))
 
 

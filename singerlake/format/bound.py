@@ -120,7 +120,7 @@ def _of_column(
 
 
 def _can_become(own: Type, new: Type) -> bool:
-    """Whether some values of a type may be read as another."""
+    """Tell whether some values of a type may be read as another."""
     if never_fails(own, new) or own.kind in _TEXTS:
         return True
     return any(own.kind in kinds and new.kind in kinds for kinds in (_NUMBERS, _TIMES)) or (

@@ -70,7 +70,7 @@ def spelled(one: Constraint, column: str, type_: Type) -> Constraint:
 
 
 def _strings(spec: Any, root: Spec) -> bool:
-    """Whether values may be strings by the types of a schema."""
+    """Tell whether values may be strings by the types of a schema."""
     spec = resolved(spec, root)
     kinds = spec.get("type")
     if kinds is not None:

@@ -194,7 +194,7 @@ def _tell_lost(spec: dict[str, Any], root: dict[str, Any], lost: Callable[[str],
 
 
 def _joined(one: Place, other: Place) -> Place:
-    """Where files may be by either of two."""
+    """Combine the places of files of two schemas."""
     members = dict(one.members)
     for name, place in other.members.items():
         members[name] = _joined(members[name], place) if name in members else place

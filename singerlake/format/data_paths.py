@@ -13,7 +13,7 @@ _SOME = 10_000
 
 
 def are_data_paths(paths: Sequence[str]) -> bool:
-    """Whether all of some paths are of data files, as ``names.is_data_path`` tells of one.
+    """Tell whether all of some paths are of data files, as ``names.is_data_path`` tells of one.
 
     Where it says no, they may still be: of a name with a line's end in it it cannot tell.
     """

@@ -41,7 +41,7 @@ def notice(unique: str) -> str:
 
 
 def is_notice(path: str) -> bool:
-    """Whether a path within a table's folder is one of a notice."""
+    """Tell whether a path within a table's folder is one of a notice."""
     return _NOTICE.fullmatch(path) is not None
 
 
@@ -51,7 +51,7 @@ def blocked(unique: str) -> str:
 
 
 def is_blocked(path: str) -> bool:
-    """Whether a path within a table's folder is one of a list of blocked keys."""
+    """Tell whether a path within a table's folder is one of a list of blocked keys."""
     return _BLOCKED.fullmatch(path) is not None
 
 

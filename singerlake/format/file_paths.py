@@ -32,7 +32,7 @@ def content_beginning(digest: str) -> str:
 
 
 def is_content(path: str) -> bool:
-    """Whether a path within a table's folder is one of a file that rows name."""
+    """Tell whether a path within a table's folder is one of a file that rows name."""
     return _CONTENT.fullmatch(path) is not None
 
 
@@ -52,10 +52,10 @@ def new_list(*, doomed: bool = False) -> str:
 
 
 def is_doomed(path: str) -> bool:
-    """Whether a list's path is one of what a vacuum is about to delete."""
+    """Tell whether a list's path is one of what a vacuum is about to delete."""
     return path.startswith("files/doomed/")
 
 
 def is_list(path: str) -> bool:
-    """Whether a path within a table's folder is one of a list of files that rows name."""
+    """Tell whether a path within a table's folder is one of a list of files that rows name."""
     return _LIST.fullmatch(path) is not None

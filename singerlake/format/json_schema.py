@@ -265,7 +265,7 @@ def _enums(ours: Any, theirs: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are equal in JSON, where 1 is 1.0 and true is no number."""
+    """Tell whether two values are equal in JSON, where 1 is 1.0 and true is no number."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list) and isinstance(other, list):

@@ -155,7 +155,7 @@ def fingerprint(tables: Iterable[LakeTable]) -> str:
 
 
 def _line(table: LakeTable) -> bytes:
-    """What is hashed of a table: ASCII without doubt, whatever its name."""
+    """Return the text of a table that is hashed: ASCII without doubt, whatever its name."""
     name = f"{names.encode(table.tap)}/{names.encode(table.stream)}"
     text = f"{name} {table.version} {table.fingerprint} {table.record_fingerprint}\n"
     return text.encode("ascii", "backslashreplace")

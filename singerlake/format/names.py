@@ -274,22 +274,22 @@ def damaged_lake(digest: str) -> str:
 
 
 def is_schema_folder(name: str) -> bool:
-    """Whether a folder's name can be a schema hash."""
+    """Tell whether a folder's name can be a schema hash."""
     return _SCHEMA_FOLDER.fullmatch(name) is not None
 
 
 def is_data_path(file: str) -> bool:
-    """Whether a path within a table's folder is one of a data file (``<hash>/<name>``)."""
+    """Tell whether a path within a table's folder is one of a data file (``<hash>/<name>``)."""
     return _DATA_PATH.fullmatch(file) is not None
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a file's name is one of a data file."""
+    """Tell whether a file's name is one of a data file."""
     return name.endswith(SUFFIX) and not name.startswith(".") and "\\" not in name
 
 
 def is_own_data_file(table: TableName, name: str) -> bool:
-    """Whether a file's name is one that a writer of the table would give."""
+    """Tell whether a file's name is one that a writer of the table would give."""
     rest = name.removeprefix(f"{encode(table.stream)}-")
     return rest != name and _TIMES.fullmatch(rest) is not None
 
@@ -300,12 +300,12 @@ def index_part(unique: str) -> str:
 
 
 def is_index_part(name: str) -> bool:
-    """Whether a name is one of an index's files; what an index may name at all."""
+    """Tell whether a name is one of an index's files; what an index may name at all."""
     return _INDEX_PART.fullmatch(name) is not None
 
 
 def is_lease(table: TableName, key: str) -> bool:
-    """Whether a key is that of a reader's lease."""
+    """Tell whether a key is that of a reader's lease."""
     name = key.removeprefix(table.leases)
     return name != key and "/" not in name and name.endswith(".json")
 
@@ -379,7 +379,7 @@ def alike(wanted: TableName, known: Iterable[TableName]) -> list[TableName]:
 
 
 def written(table: TableName, known: set[TableName] | None) -> str:
-    """How a person writes a table: in backticks where it would be taken for a version.
+    """Spell a table as a person does: in backticks where it would be mistaken for a version.
 
     Args:
         known: The lake's tables; None where it shall hold in any lake.
@@ -406,7 +406,7 @@ class LockTarget:
 
 
 def lock_target(key: str) -> LockTarget | None:
-    """What a key means as a lock; None where it is not one."""
+    """Parse a key as that of a lock; None if it is not one."""
     if key == LAKE_LOCK:
         return LockTarget(None, "lake")
     parts = key.removeprefix(RAW).split("/")

@@ -105,7 +105,7 @@ def micros(instant: datetime) -> int:
 
 
 def age(text: str, where: str) -> timedelta:
-    """How long ``24h`` is.
+    """Parse a duration such as ``24h``.
 
     Raises:
         UsageError: It is written otherwise.

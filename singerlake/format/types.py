@@ -168,7 +168,7 @@ def rounds(type_: Type) -> bool:
 
 
 def descriptions_of(entry: SchemaEntry) -> dict[str, str]:
-    """What a schema says of its columns in words, for those of which it says anything."""
+    """Return the descriptions of columns in a schema, for those that have one."""
     reader = _Reader(entry.schema, RULES)
     properties = reader.resolved(entry.schema).get("properties")
     if not isinstance(properties, dict):
@@ -180,7 +180,7 @@ def descriptions_of(entry: SchemaEntry) -> dict[str, str]:
 
 
 def key_positions(entry: SchemaEntry, columns: Columns, table: object) -> tuple[int, ...]:
-    """Where a table's key columns are; none for a keyless table.
+    """Find the indexes of a table's key columns; none for a keyless table.
 
     Raises:
         DamagedError: A key is not among the columns.
@@ -354,7 +354,7 @@ def _decimal(value: Any) -> Decimal | None:
 
 
 def _overlaid(spec: Any, root: dict[str, Any], depth: int = 0) -> dict[str, Any]:
-    """How rules 1 put ``$ref`` and ``allOf`` in place: of two equal keywords, one is lost."""
+    """Put ``$ref`` and ``allOf`` in place as rules 1 do: of two equal keywords, one is lost."""
     if not isinstance(spec, dict) or depth > MAX_DEPTH:
         return {}
     if isinstance(ref := spec.get("$ref"), str):

@@ -59,7 +59,7 @@ class MisfitError(ValueError):
 
 
 def misfit(raw: bytes, read_value: Converter, name: str) -> str | None:
-    """What is said of a value that its column cannot hold; None where it can."""
+    """Describe a value that its column cannot hold; None if it can."""
     try:
         read_value(raw)
     except ValueError as error:  # MisfitError, msgspec's and Unicode's are all ValueErrors
@@ -101,7 +101,7 @@ def is_deletion(raw: bytes, rules: int = RULES) -> bool:
 
 
 def why(raw: bytes, name: str, error: ValueError) -> str:
-    """What is said of a value that its converter refused."""
+    """Describe a value that its converter refused."""
     kind = error.args[0] if isinstance(error, MisfitError) else f"{error}"
     return f"the value {shown(raw)} of column {name!r} is no {kind}"
 

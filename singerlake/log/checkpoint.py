@@ -154,7 +154,7 @@ def _check_paths(snapshot: TableState, manifest: Manifest) -> None:
 
 
 def _noted(transactions: Sequence[TransactionSummary]) -> Noted:
-    """What is to be known of all of them, without unpacking those that are packed."""
+    """Collect the facts of all transactions, without unpacking those that are packed."""
     if isinstance(transactions, PackedTransactions):
         return transactions.noted
     noted = Noted()
@@ -169,7 +169,7 @@ def _erased_at(manifest: Manifest) -> int:
 
 
 def _has_its_blocks(snapshot: TableState) -> bool:
-    """Whether a manifest names the blocks that its transactions tell of, and no others.
+    """Tell whether a manifest names the blocks that its transactions tell of, and no others.
 
     Without dropped history there is every block from the first to the last. Counted by what is
     there, never by a number that is only claimed.
@@ -192,7 +192,7 @@ def _has_its_blocks(snapshot: TableState) -> bool:
 
 
 def checkpoint_due(snapshot: TableState) -> bool:
-    """Whether the manifest should be written again.
+    """Tell whether the manifest should be written again.
 
     After every commit while it is short, then after each 1 % of it in transactions and blocks, so
     that a commit pays for about a hundred times what it adds, however long the history and
@@ -204,12 +204,12 @@ def checkpoint_due(snapshot: TableState) -> bool:
 
 
 def _ever(snapshot: TableState) -> int:
-    """How many transactions and blocks there ever were, which only rises."""
+    """Count all transactions and blocks that there ever were, which only rises."""
     return snapshot.number + snapshot.last_block
 
 
 def _due_after(written: TableState) -> int:
-    """How many of these there must have been for a manifest to be due behind one."""
+    """Return how many of these there must be for a manifest to be due after one."""
     holds = written.number + len(written.blocks) + len(written.restorable or ())
     return _ever(written) + max(1, holds // 100)
 

@@ -97,7 +97,7 @@ def check_metadata(metadata: Iterable[str], *more: str) -> None:
 
 
 def current_user() -> str:
-    """Who runs this process, as far as the system says."""
+    """Name the user of this process, as far as the system knows."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

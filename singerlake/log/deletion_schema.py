@@ -106,7 +106,7 @@ class _Marking:
         return changed
 
     def _copy(self, ref: str) -> str:
-        """Where a copy lies of what a reference points to."""
+        """Return where a copy lies of what a reference points to."""
         target = look_up(ref, self._root)
         if not ref.startswith("#/") or not isinstance(target, dict):
             return ref  # the whole schema is marked itself; what lies elsewhere is not for us

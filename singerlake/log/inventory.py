@@ -83,7 +83,7 @@ class Inventory:
     catalogued: dict[TableName, CatalogueEntry] = field(default_factory=dict)
 
     def notes(self, taps: Collection[str]) -> list[str]:
-        """What to say of the lists, where these taps have something that was committed."""
+        """Return the notes on the lists, if something was committed in these taps."""
         return [text for tap, text in self.unlisted if tap in taps or (taps and tap is None)]
 
 

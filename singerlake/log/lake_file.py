@@ -58,7 +58,7 @@ def recorded_capabilities(store: Store, file: LakeFile | None) -> Capabilities |
 def capabilities_of(
     store: Store, file: LakeFile | None, *, supports_conditional_writes: bool
 ) -> Capabilities:
-    """What a store can be relied on for, with the time to settle that a lake's file may say."""
+    """Return a store's capabilities, with the time to settle that a lake's file may record."""
     seconds = file.lock_settle_seconds if file is not None else None
     if seconds is None:
         seconds = store.default_settle_seconds

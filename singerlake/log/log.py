@@ -220,7 +220,7 @@ def read_snapshot(store: Store, table: TableName, *, to_add: bool = False) -> Ta
 
 
 def _without_done(snapshot: TableState) -> TableState:
-    """Who reads now names no file that was announced before: only what comes later is looked at."""
+    """Leave out the lists of vacuums that ended: a reader of now names none of their files."""
     if not snapshot.pending_lists:
         return snapshot
     unfinished = [one for one in snapshot.pending_lists if one[0] > snapshot.vacuumed]
@@ -367,7 +367,7 @@ def unnamed_files(
 
 
 def _ignores_case(store: Store, table: TableName) -> bool:
-    """Whether the store finds a table's log by another spelling of its name too."""
+    """Tell whether the store finds a table's log by another spelling of its name too."""
     with suppress(SingerlakeError):
         return store.exists(table.transaction(1).upper())
     return False

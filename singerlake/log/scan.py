@@ -157,7 +157,7 @@ def unnamed_entry(store: Store, snapshot: TableState, present: list[Listed]) -> 
 
 
 def _lacks_files(store: Store, snapshot: TableState) -> bool:
-    """Whether a file is gone that a block lies in."""
+    """Tell whether a file is gone that a block lies in."""
     present = {item.key for item in store.list(snapshot.table.folder)}
     used = {snapshot.table.data(block.file) for block in snapshot.blocks}
     return not used <= present
@@ -166,7 +166,7 @@ def _lacks_files(store: Store, snapshot: TableState) -> bool:
 def _identities(
     store: Store, snapshot: TableState, like: set[tuple[int, bytes]]
 ) -> set[tuple[int, int, bytes]]:
-    """What tells known blocks apart, of those as long and with the trailer of some others."""
+    """Return the identities of known blocks as long and with the trailer of some others."""
     identities: set[tuple[int, int, bytes]] = set()
     lengths = {length for length, _ in like}
     for block in snapshot.blocks:
@@ -218,7 +218,7 @@ class _ScannedBlock:
     replaced: tuple[int, ...]
 
     def replaces(self, other: _ScannedBlock) -> bool:
-        """Whether this block was put together from the other one and perhaps more.
+        """Tell whether this block was put together from the other one and perhaps more.
 
         One put together before says when the last of its own was made; the later one holds
         all that it held, and may hold fewer rows.

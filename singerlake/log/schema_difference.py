@@ -244,7 +244,7 @@ def _schema_changes(before: State, after: State) -> Iterator[SchemaChange]:
 
 
 def _other_changes(before: State, after: State, names: Mapping[str, str]) -> Iterator[SchemaChange]:
-    """Those of the key and of descriptions; by the names then, what columns are called now."""
+    """Describe changes of the key and of descriptions, by the names of that time."""
     keys = [", ".join(name for name, _ in state.key) or None for state in (before, after)]
     if keys[0] != keys[1]:
         yield SchemaChange("key", None, *keys)

@@ -183,7 +183,7 @@ class StagedTable:
         vars(self).update(vars(other))
 
     def _place(self, schema_hash: str, data: bytes) -> Place | None:
-        """Where rows of a schema name files; of one that nobody has set, the block tells."""
+        """Return where rows of a schema name files; of one that nobody has set, the block tells."""
         if schema_hash not in self._places:
             known = self.schemas.get(schema_hash)
             self._places[schema_hash] = (
@@ -313,7 +313,7 @@ def publish_file(
 
 
 def holds(store: Store, key: str, staged: Staged) -> bool:
-    """Whether an object is byte for byte what was staged."""
+    """Tell whether an object is byte for byte what was staged."""
     with staged.reader() as file:
         for offset in range(0, staged.size + 1, _PIECE):  # one byte more: it must end there
             try:

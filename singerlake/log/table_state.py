@@ -213,7 +213,7 @@ class TableState:
         return self.overlay_at(self.number)
 
     def overlay_at(self, number: int) -> Overlay:
-        """What people had said by a transaction, of the table that was there by then."""
+        """Return the overlay as of a transaction, of the table that was there by then."""
         begun = lifetimes.first(lifetimes.as_of(self.drops, number))
         last = max((n for n in self.overlays if begun <= n <= number), default=0)
         return self.overlays[last] if last else Overlay()

@@ -161,7 +161,7 @@ class _Unfolding:
         return [block for block in blocks if block is not None]
 
     def _block(self, number: int, transaction: int) -> Block | None:
-        """Where a block lay after a transaction."""
+        """Return where a block lay after a transaction."""
         later = (block for by, block in self._moved.get(number, []) if by > transaction)
         return self._by_number.get(number) or next(later, None)
 

@@ -165,7 +165,7 @@ class TableWriter:
         return snapshot or TableState(self._table)
 
     def _lost(self) -> str:
-        """What to say of a table without log and manifest; empty where it is a new one."""
+        """Describe a table without log and manifest; empty if it is a new one."""
         present = files.list_files(self._store, self._table)
         if present.free:
             return (

@@ -79,7 +79,7 @@ def delete_version(
 
 
 def _becomes_history(snapshot: TableState, version: FrozenVersion) -> bool:
-    """Whether no other version is of the same rows, and these are not the present ones."""
+    """Tell whether no other version is of the same rows, and these are not the present ones."""
     last_block = snapshot.summary(version.transaction).last_block
     others = (other for other in snapshot.frozen if other.number != version.number)
     return last_block != snapshot.last_block and all(

@@ -181,7 +181,7 @@ def _content(engine: Engine[Any], table: Table, snapshot: TableState) -> Content
 def _index_content(
     engine: Engine[Any], table: Table, snapshot: TableState, *, fresh: bool = False
 ) -> tuple[Content, int | None]:
-    """What a transaction's index holds, and how many rows it says it has.
+    """Return the content of a transaction's index, and the number of rows it records.
 
     Raises:
         MisfitsError: A value does not fit: a version is what its rows say, or none, and nothing

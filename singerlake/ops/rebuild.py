@@ -275,7 +275,7 @@ def _adopting(
 
 
 def _only_locked(table: TableName, present: DataFiles, *, at_work: bool) -> str:
-    """What to say where there is nothing of a table but files beside a lock, and they stay out."""
+    """Describe a table of which only files beside a lock are left, and which stays out."""
     what_then = (
         "its first writer is at work: wait for it"
         if at_work

@@ -145,7 +145,7 @@ def old_shape(wanted: RevertPlan) -> Shape:
 
 
 def _keys_readable(wanted: RevertPlan) -> bool:
-    """Whether rows written since can be told apart by the old keys, whatever came."""
+    """Tell whether rows written since can be told apart by the old keys, whatever came."""
     target = dict(old_shape(wanted).key_columns)
     head, to = wanted.head, wanted.to
     if to.overlay.key != head.overlay.key:

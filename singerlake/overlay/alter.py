@@ -182,7 +182,7 @@ class AlterPlan:
 
 
 def _default(overlay: Overlay, name: str) -> Any:
-    """What people say that new rows get in a column; None where they say nothing, or null."""
+    """Return the default that people gave a column; None if there is none, or null."""
     member = member_of(overlay, name)
     if (added := overlay.added.get(member)) is not None:
         return added.default

@@ -318,7 +318,7 @@ def _check_there(snapshot: TableState, name: str) -> Type:
 
 
 def _sent(snapshot: TableState) -> list[str]:
-    """What the tap calls the columns that it sends."""
+    """Return the tap's names of the columns that it sends."""
     return [name for name, _ in columns_of(snapshot.tap_schema, snapshot.rules)]
 
 

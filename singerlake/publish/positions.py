@@ -28,7 +28,7 @@ def table_of(state: SourceState) -> TableName:
 
 
 def is_same_table(state: SourceState, head: TableState) -> bool:
-    """Whether a table's log still holds the transaction whose state was read.
+    """Tell whether a table's log still holds the transaction whose state was read.
 
     It does not where the table was dropped since and begun anew, or where the lake is another.
     """

@@ -107,7 +107,7 @@ class Places:
         return found
 
     def nothing(self) -> Found:
-        """Where no row lies."""
+        """Return the place of no row."""
         count = len(self.files)
         return Found(np.zeros(count, np.int64), np.zeros(count, np.int64))
 
@@ -322,7 +322,7 @@ def _runs(files: Sequence[DataFile], indexes: Sequence[int]) -> list[list[int]]:
 
 
 def _slots(places: Places, touched: set[int], come: Found) -> Slots:
-    """Where files begin that stay and have no new row among theirs."""
+    """Return where files begin that stay and get no new row."""
     starts: dict[Partition, list[Any]] = {}
     for partition, indexes in _sorted(places.files).items():
         clean = [one for one in indexes if one not in touched and not come.inside[one]]

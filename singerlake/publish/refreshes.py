@@ -81,7 +81,7 @@ def last_refresh(store: Store, head: TableState) -> Refresh | None:
 
 
 def _position(said: dict[str, Any], lake: str) -> Position | None:
-    """What a log entry says of a refresh; None where it is none."""
+    """Read the refresh that a log entry records; None if it records none."""
     if not {"projection", "definition", "sources"} <= said.keys():
         return None
     names = SourceState.__dataclass_fields__

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def find(lake: Lake, name: str) -> Publication:
-    """What is published under a name.
+    """Find what is published under a name.
 
     Raises:
         NotFoundError: Nothing is.

@@ -133,7 +133,7 @@ def _all_stuck(concerned: Mapping[str, Publication], why: str) -> tuple[Stuck, .
 def _dropped_words(
     known: Graph, name: str, one: Publication, dropped: Collection[TableName]
 ) -> str | None:
-    """Why nothing can be made of what something descends from; None where nothing was dropped."""
+    """Explain why a source cannot be read; None if nothing of it was dropped."""
     declared_here = any(each.name == name for each in known.projections)
     tables = Renewals(known).tables_of(name) if dropped and declared_here else set()
     lost = sorted({*map(str, dropped)} & {*one.tables, *map(str, tables)})
@@ -141,7 +141,7 @@ def _dropped_words(
 
 
 def _why_not(known: Graph, name: str, one: Publication) -> str | None:
-    """Why something cannot be published anew; None where it can."""
+    """Explain why something cannot be republished; None if it can."""
     projection = next((each for each in known.projections if each.name == name), None)
     if projection is None or projection.target is None:
         return "no projection of this name is declared, so nobody knows how"

@@ -139,7 +139,7 @@ class Cuts:
         return found
 
     def _firsts(self) -> list[int]:
-        """Of each cut, the first that is the same."""
+        """Return the first of the cuts that are equal to each."""
         values = self.keys.values.to_pylist()
         firsts: list[int] = []
         for at, value in enumerate(values):

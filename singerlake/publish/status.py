@@ -259,7 +259,7 @@ def _changed(fields: Iterable[str]) -> str:
 def _of_source(
     reading: Reading, head: TableState, states: Iterable[SourceState]
 ) -> Iterator[Reason]:
-    """Why what was read of a table is not what would be read now."""
+    """Explain why a table would be read differently now."""
     table = str(reading.table)
     if reading.timestamp is not None:
         now = head.at_time(reading.timestamp)

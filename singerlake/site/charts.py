@@ -195,7 +195,7 @@ def _boxes(edges: list[Edge], x: float, height: float) -> list[Box]:
 
 
 def read_at(edge: Edge) -> str:
-    """Which state was read."""
+    """Return which state was read."""
     if edge.version is not None:
         return f"version {edge.version}"
     return f"head, transaction {edge.transaction}" if edge.transaction else "head"

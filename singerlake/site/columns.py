@@ -116,7 +116,7 @@ def _column(
 
 
 def said_of(entry: Any) -> Said:
-    """What is said of something, as far as a page shows it; a link only where it is one."""
+    """Return the annotations that a page shows of something; a link only if it is one."""
     if entry is _NO_ENTRY:
         return _NOTHING
     values = {}
@@ -160,7 +160,7 @@ def json_type(spec: dict[str, Any]) -> str:
 
 
 def constraints(spec: dict[str, Any], *, demanded: bool = False) -> list[str]:
-    """What a schema demands of a value, in words."""
+    """Describe, in words, what a schema demands of a value."""
     demands = ["required"] if demanded else []
     kinds = spec.get("type")
     if isinstance(kinds, (str, list)) and "null" not in kinds:
@@ -181,7 +181,7 @@ def constraints(spec: dict[str, Any], *, demanded: bool = False) -> list[str]:
 
 
 def changes_of(snapshot: TableState) -> list[SchemaChange]:
-    """How the schema in effect became what it is, the newest first."""
+    """List the changes of the schema in effect, the newest first."""
     changes: list[SchemaChange] = []
     facts: dict[str, dict[str, str]] = {}
     before = ""

@@ -35,7 +35,7 @@ UPLOADS = 8
 
 
 def is_page(path: str) -> bool:
-    """Whether a path can be one of a site's files: a state that says otherwise was forged."""
+    """Tell whether a path can be one of a site's files: a state that says otherwise was forged."""
     parts = PurePosixPath(path).parts
     return (
         bool(parts)
@@ -71,7 +71,7 @@ class Destination(ABC):
 
     @abstractmethod
     def state(self) -> bytes | None:
-        """What the site that is there says of itself; None where there is none.
+        """Read the site's state at its destination; None if there is none.
 
         Raises:
             UsageError: Something else is there.
@@ -92,7 +92,7 @@ class Destination(ABC):
 
     @abstractmethod
     def has(self, path: str) -> bool:
-        """Whether a file of an earlier build is still there."""
+        """Tell whether a file of an earlier build is still there."""
 
     def put(self, file: Rendered) -> None:
         """Take a file."""
@@ -224,7 +224,7 @@ class _Folder(Destination):
 
 
 def _is_building(path: Path) -> bool:
-    """Whether a folder is what a build that was killed left behind."""
+    """Tell whether a folder is what a build that was killed left behind."""
     return bool(_BUILDING.fullmatch(path.name)) and path.is_dir() and not path.is_symlink()
 
 

@@ -129,7 +129,7 @@ class Gatherer:
     def _columns(
         self, table: Table, snapshot: TableState, said: Said, entry: TableEntry
     ) -> list[Column]:
-        """What is shown of each column, with samples where these are asked for."""
+        """Return what a page shows of each column, with samples if they are asked for."""
         shown = columns.columns_for(snapshot, entry.columns)
         if not self._samples:
             return shown
@@ -140,7 +140,7 @@ class Gatherer:
         )
 
     def _said(self, tap: TapEntry, entry: TableEntry) -> Said:
-        """What is said of a table; of what it lies in, where it says nothing itself."""
+        """Return the annotations of a table, or of what it lies in if it has none."""
         own = columns.said_of(entry)
         inherited = {
             name: getattr(own, name) or getattr(tap, name) or getattr(self.file, name)
@@ -158,7 +158,7 @@ class Gatherer:
         return replace(said, description=own.strip())
 
     def _is_stale(self, said: Said, synced: str | None, run: JobRun | None) -> bool:
-        """Whether the last sync is older than it may be; a run that found nothing new counts."""
+        """Tell whether the last sync is too old; a run that found nothing new counts."""
         if said.freshness is None:
             return False
         try:
@@ -174,7 +174,7 @@ class Gatherer:
     def _special(
         self, table: Table, snapshot: TableState
     ) -> tuple[dict[int, str], list[Edge], str | None]:
-        """What only log entries tell: notes by transaction, and what the table was made of."""
+        """Read what only log entries have: notes by transaction, and what the table was made of."""
         notes = {v.transaction: f"version {v.number}" for v in snapshot.frozen}
         sources: list[Edge] = []
         query = None
@@ -273,7 +273,7 @@ def _sql_part(part: str) -> str:
 
 
 def commands(name: TableName, shown: str) -> list[Command]:
-    """What to do with a table, ready to be copied into a shell or a notebook."""
+    """Return commands for a table, ready to be copied into a shell or a notebook."""
     config = f'{{"tap_id": "{name.tap}", "streams": ["{name.stream}"]}}'
     plain = all(_IDENTIFIER.fullmatch(part) for part in (name.tap, name.stream))
     found = [
@@ -289,7 +289,7 @@ def commands(name: TableName, shown: str) -> list[Command]:
 
 
 def file_commands(shown: str, has_files: bool, sampled: Iterable[Column] = ()) -> list[Command]:
-    """What to do with the files that the rows of a state name.
+    """Return commands for the files that the rows of a state name.
 
     Args:
         shown: The table, or a version of it, as a person writes it.
@@ -315,7 +315,7 @@ def _select(table: str, more: str = "") -> str:
 
 
 def _altered(snapshot: TableState, number: int) -> str:
-    """What an alter said that was not said before it."""
+    """Describe what an alter added."""
     return "; ".join(differences(snapshot.overlay_at(number - 1), snapshot.overlay_at(number)))
 
 
@@ -326,7 +326,7 @@ def _shell(command: str, argument: str) -> str:
 def version_commands(
     name: TableName, shown: str, sql: str, version: Version, has_files: bool
 ) -> list[Command]:
-    """What to do with a version."""
+    """Return commands for a version."""
     number = version.number
     return [
         Command("Look at it", _shell("query", _select(f"{sql}.{number}", " limit 10"))),

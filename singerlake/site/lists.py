@@ -69,7 +69,7 @@ def with_edges(page: TablePage, uses: list[Edge]) -> TablePage:
 
 
 def attention(home: HomePage) -> Iterator[tuple[str, str, str]]:
-    """What somebody should look at: the text, the page, and why."""
+    """List what needs a look: the text, the page, and why."""
     for tap in home.taps:
         if tap.run is not None and tap.run.outcome != "succeeded":
             yield tap.name, tap.path, f"the last run {tap.run.outcome}"
@@ -95,7 +95,7 @@ def weight(item: object) -> int:
 
 
 def row_weight(name: str, about: Said) -> int:
-    """What a tap or a table takes in a list, which shows the beginnings of its texts."""
+    """Estimate the size of a tap or a table in a list, which shows the beginnings of texts."""
     begins = [text[:200] for text in (about.description, about.owner, about.classification) if text]
     return weight([name[:120], *begins, *(tag[:60] for tag in about.tags[:30])])
 
@@ -151,7 +151,7 @@ def of_home(home: HomePage, shown: Sequence[tuple[str, str, str]]) -> list[list[
 
 
 def lead_weight(about: Said) -> int:
-    """What is said at the beginning of a page, which cuts it."""
+    """Estimate the size of a page's lead, which the page cuts."""
     texts = [
         about.description,
         about.deprecated,

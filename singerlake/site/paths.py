@@ -50,7 +50,7 @@ def version(name: TableName, number: int) -> str:
 
 
 def link(path: str, here: str, suffix: str) -> str:
-    """How one page names another: relative, so that a site can lie anywhere, and encoded."""
+    """Return how one page names another: relative, so that a site can lie anywhere, and encoded."""
     return root(here) + quote(path + suffix)
 
 

@@ -116,7 +116,7 @@ class Renderer:
         return self._address(paths.link(path, here, self.suffix))
 
     def _stored(self, here: str, key: str) -> str:
-        """How a page names a file of the lake; empty where it cannot be reached from there."""
+        """Return how a page names a file of the lake; empty if it cannot be reached from there."""
         if not key or not self._to_lake:
             return ""
         return self._address(f"{paths.root(here)}{self._to_lake}{quote(key)}")

@@ -53,20 +53,20 @@ def cut(text: str, most: int) -> str:
 
 
 def proof(fingerprint: str) -> str:
-    """How a fingerprint begins."""
+    """Return the beginning of a fingerprint."""
     made, _, digits = fingerprint.rpartition(":")
     return f"{made}:{digits[:12]}…" if made else f"{digits[:12]}…"
 
 
 def inert(value: Any) -> Any:
-    """What a template writes: no character that turns a line around, or that nobody sees."""
+    """Make a text inert: no character that turns a line around, or that nobody sees."""
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value  # most is: looking is ten times as fast as going through each character
     return visible(value, spaces=True)
 
 
 def html(value: Any) -> str:
-    """What an HTML template writes: inert, and escaped; text with nothing to escape as it is."""
+    """Make a text inert and escape it for HTML; text with nothing to escape stays as it is."""
     kind = type(value)
     if kind is str and value.isprintable():
         return value if _SPECIAL.search(value) is None else escape(value)
@@ -76,7 +76,7 @@ def html(value: Any) -> str:
 
 
 def markdown(value: Any) -> Any:
-    """What a Markdown template writes: text that is nothing but text, on one line."""
+    """Make a text plain in Markdown: nothing but text, on one line."""
     if isinstance(value, (Markup, int, float)):
         return value
     text = " ".join(visible(str(value), spaces=True).split())

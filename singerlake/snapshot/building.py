@@ -372,7 +372,7 @@ class LastStep:
 
 
 def _asked(number: int, picked: list[bytes], blocks: bytes | None) -> pa.RecordBatch:
-    """What a ``RowStep`` takes: a task's picked rows, and a row with its blocks."""
+    """Return what a ``RowStep`` takes: a task's picked rows, and a row with its blocks."""
     return pa.RecordBatch.from_arrays(
         [
             pa.array([number] * (len(picked) + 1), pa.int32()),

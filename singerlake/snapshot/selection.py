@@ -154,7 +154,7 @@ def _used(table: TableName, row_filter: pc.Expression, schema: pa.Schema) -> fro
 
 
 def _read_by(row_filter: pc.Expression, schema: pa.Schema, among: list[int]) -> Iterator[int]:
-    """Which of some columns a filter reads, by halves: few of a wide table are."""
+    """Find which of some columns a filter reads, by halves: few of a wide table are."""
     without = pa.schema([field for i, field in enumerate(schema) if i not in set(among)])
     try:
         without.empty_table().filter(row_filter)

@@ -388,7 +388,7 @@ class Store(ABC):
         return self.get_range(copy.key, offset, length)
 
     def exists(self, key: str) -> bool:
-        """Whether there is an object of this key."""
+        """Tell whether there is an object of this key."""
         try:
             self.get_range(key, 0, 1)
         except KeyMissingError:

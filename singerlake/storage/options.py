@@ -169,5 +169,5 @@ def of_an_end(end: str, pairs: Mapping[str, str]) -> StoreOptions:
 
 
 def _said_under(prefix: str) -> dict[str, str]:
-    """What the environment says of each setting, in variables whose names begin so."""
+    """Read each setting from environment variables whose names begin so."""
     return {name: os.environ.get(f"{prefix}{name.upper()}", "") for name in SETTINGS}

@@ -200,7 +200,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
 
 
 def _row_bytes(array: pa.Array) -> float:
-    """What a row of a column takes at most, or about so much where it is nested."""
+    """Return the most bytes that a row of a column takes, or about so many if it is nested."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         longest = pc.max(pc.binary_length(array.dictionary)).as_py()

@@ -49,7 +49,7 @@ def _wait_on() -> None:
 
 
 def nobody(writer_id: str) -> bool:  # noqa: ARG001
-    """Of no writer it is known that it is done."""
+    """Return false: of no writer it is known that it is done."""
     return False
 
 
@@ -216,7 +216,7 @@ class WriterLock:
             pass  # others take it over once it is stale
 
     def _was_just_checked(self) -> bool:
-        """Whether it was this writer's a moment ago, so that there is no need to read it again.
+        """Tell whether it was this writer's a moment ago, so that it need not be read again.
 
         A commit checks its lock, creates one log entry, and gives the lock up. In a quarter of
         the stale time nobody takes it over. Should a person have broken it in that moment, and
@@ -298,7 +298,7 @@ class WriterLock:
         return True
 
     def _may_be_taken_over(self, refreshed_at: float) -> bool:
-        """Whether so much time has passed that to write would be to write over another's."""
+        """Tell whether so much time has passed that to write would be to write over another's."""
         if self._conditional:
             return False
         return self._clock() - refreshed_at >= self._stale_seconds

@@ -45,7 +45,7 @@ class LockFile(ABC):
         self._key = key
 
     def read(self) -> StoredObject | None:
-        """What is there."""
+        """Read the object."""
         try:
             return self._store.get(self._key)
         except KeyMissingError:

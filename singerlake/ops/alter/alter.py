@@ -77,7 +77,7 @@ def _with_version(
     options: AlterOptions,
     choice: EngineChoice,
 ) -> Altered:
-    """What is said and the version are one transaction, as of any change.
+    """Alter and freeze a version in one transaction, as for any change.
 
     Raises:
         UsageError: The version would have values that do not fit.

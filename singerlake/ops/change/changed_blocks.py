@@ -149,7 +149,7 @@ class Out:
         self.note([one._replace(column=self._shown(one.column)) for one in found], places)
 
     def _shown(self, member: str | None) -> str | None:
-        """What people call a member."""
+        """Return the name that people see of a member."""
         return None if member is None else self._names.get(member, member)
 
     def note(self, found: Sequence[RowProblem], places: Places) -> set[int]:

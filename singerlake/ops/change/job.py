@@ -189,7 +189,7 @@ class _Job:
         return self._unless_the_same(found)
 
     def _left_out(self) -> BlockedRows | None:
-        """What tells rows with a blocked key; None where none is."""
+        """Return what recognises rows with a blocked key; None if no key is."""
         if self._wanted.head.blocked is None:
             return None
         return blocking.rows_of(self._state, blocked.read(self._table.store, self._wanted.head))
@@ -214,14 +214,14 @@ class _Job:
         return ChangeOutput(self._wanted, self._shape, found, self._now, whole=whole)
 
     def _whole(self, found: Delta) -> bool:
-        """Whether all rows are written anew."""
+        """Tell whether all rows are written anew."""
         counts = found.counts
         if not self._shape.keys:
             return bool(counts.get(UPDATED) or counts.get(DELETED))
         return self._now.written_again
 
     def _unless_the_same(self, found: Delta) -> Delta:
-        """Where all rows of a table without a key are replaced by the same ones, do nothing."""
+        """Do nothing if all rows of a table without a key are replaced by the same ones."""
         rows = found.counts.get(INSERTED, 0)
         shape = self._shape
         if shape.keys or not found.wanted.replaces or rows != found.counts.get(DELETED, 0):
@@ -277,7 +277,7 @@ class _Job:
             raise _OvertakenError(str(plans.overtaken(present)))
 
     def _needs_all(self, found: Delta | None) -> bool:
-        """Whether any row at all that others change is in the change's way.
+        """Tell whether any row at all that others change is in the change's way.
 
         A column that is added has another value in rows that come after it, and what all rows
         have to be together any row may break.
@@ -299,7 +299,7 @@ class _Job:
 
 
 def _together(state: TableState) -> bool:
-    """Whether something is asked of all rows of a table together."""
+    """Tell whether something is asked of all rows of a table together."""
     return any(one.kind == "unique" for one in state.overlay.constraints.values())
 
 
@@ -330,7 +330,7 @@ def are_the_same(engine: Engine[Any], table: Table, state: TableState, found: De
 
 
 def _total(engine: Engine[Any], summed: Any) -> Content | None:
-    """What rows come down to; None if some are like no row of the other side."""
+    """Add rows up; None if some are like no row of the other side."""
     sums, unlike = Sums((Proof.VALUES,)), 0
     for row in engine.collect(summed):
         sums.add(row)

@@ -55,7 +55,7 @@ class _Read:
             yield entry
 
     def made_anew(self, others: set[int]) -> tuple[int, ...]:
-        """Those of some entries that a rebuild wrote: of several in a row only the last says it."""
+        """Return the entries that a rebuild wrote: of several in a row only the last counts."""
         found: list[int] = []
         for number in sorted(others, reverse=True):
             if number in self._stand_ins or (found and found[-1] == number + 1):

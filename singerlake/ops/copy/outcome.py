@@ -73,5 +73,5 @@ def needed_files(head: TableState) -> dict[str, list[Block]]:
 
 
 def end(blocks: Iterable[Block]) -> int:
-    """Where the last of a file's blocks ends."""
+    """Return where the last of a file's blocks ends."""
     return max(block.offset + block.length for block in blocks)

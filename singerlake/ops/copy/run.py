@@ -309,7 +309,7 @@ def _words(source: Store) -> dict[str, Any]:
 def _merged(
     here: dict[str, Any], there: dict[str, Any], streams: set[str], *, whole: bool
 ) -> dict[str, Any]:
-    """What is to be said of a tap: what the source says; of tables it has not, what is said here.
+    """Merge the entries of a tap: the source's, and those of tables that only this copy has.
 
     Of some tables only, what is said of the tap here stays, where the source says nothing.
     """

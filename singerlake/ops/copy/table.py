@@ -122,7 +122,7 @@ class TableCopy:
         return snapshot
 
     def _look(self, there: TableState, *, locked: bool = False) -> Present:
-        """What the destination has of it, which must be what the source has.
+        """Read what the destination has of it, which must be equal to the source's.
 
         Args:
             locked: Whether other copies of the table are kept off.
@@ -179,7 +179,7 @@ class TableCopy:
         return [there.version(name) for name in self._versions]
 
     def _goes_on(self, there: TableState, here: TableState) -> bool:
-        """Whether the destination lacks anything of the log."""
+        """Tell whether the destination lacks anything of the log."""
         if self._versions:
             return bool(versions.missing(self._wanted(there), here))
         return here.number != there.number
@@ -194,7 +194,7 @@ class TableCopy:
         return WholeLog(self._source, self._table, present.head, there.number)
 
     def _planned(self, there: TableState, present: Present) -> Copied:
-        """What would be done."""
+        """Return what a run would do."""
         log_ = self._log(there, present)
         head = log_.head if log_ is not None else present.head
         options, number = self._options, head.number - present.head.number
@@ -357,7 +357,7 @@ class TableCopy:
 
     @contextmanager
     def _taken_back_on_conflict(self, *, begun: bool) -> Iterator[None]:
-        """Where somebody else wrote to the log, leave nothing that stands in its way."""
+        """Undo the writing on a conflict, so that nothing stands in another writer's way."""
         try:
             yield
         except (ConflictError, KeyExistsError):

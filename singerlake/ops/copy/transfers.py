@@ -164,7 +164,7 @@ def put_entry(destination: Store, key: str, data: bytes) -> None:
 
 
 def _same(store: Store, key: str, data: bytes) -> bool:
-    """Whether an object is there, with these bytes; if with others, that is an error.
+    """Tell whether an object is there, with these bytes; if with others, that is an error.
 
     Raises:
         ConflictError: It has others.

@@ -348,7 +348,7 @@ class _CompareStates:
 
 
 def _same_record(rows: KeyedRows, before: Numbers, after: Numbers, ways: Ways) -> Mask:
-    """Whether two rows are the same bytes, and read alike; false where one is missing."""
+    """Tell whether two rows are the same bytes, and read alike; false where one is missing."""
     way = ways.of_rows(rows.blocks)
     same = (rows.records[before] == rows.records[after]) & (way[before] == way[after])
     found: Mask = same & (way[before] != UNKNOWN) & (before >= 0) & (after >= 0)
@@ -424,7 +424,7 @@ class _CompareRecords:
 
 
 def _ranks(labels: Numbers, at: Numbers) -> Numbers:
-    """Which of the rows of its label each is, from 0, by position."""
+    """Number the rows of each label from 0, by position."""
     order = np.lexsort((at, labels))
     ordered = labels[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))

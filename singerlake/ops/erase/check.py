@@ -211,7 +211,7 @@ class _Check:
             progress(report)
 
     def _is_made_of_it(self, place: PublishedPlace) -> bool:
-        """Whether what is published is of the table, or of one that was computed from it."""
+        """Tell whether what is published is of the table, or of one that was computed from it."""
         if self._table is None:
             return False
         tables = {TableName(*one.split(".", 1)) for one in place.tables}
@@ -272,7 +272,7 @@ class _Check:
         return self._own if self._is_own(place.table) else self._others
 
     def _is_own(self, table: TableName | None) -> bool:
-        """Whether a row of the key, in an object of that table, is one of the rows sought."""
+        """Tell whether a row of the key, in an object of that table, is one of the rows sought."""
         own = self._table
         if table is None or own is None or table == own:
             return True
@@ -407,7 +407,7 @@ class Places:
 
 
 def _files_of(snapshot: TableState) -> dict[str, str]:
-    """What a log says of data files, by their paths."""
+    """Return what a log records of data files, by their paths."""
     dropped = "a data file that transaction {} dropped: a vacuum deletes it"
     words = {path: dropped.format(file.transaction) for path, file in snapshot.dropped.items()}
     for block in snapshot.blocks:

@@ -172,7 +172,7 @@ def _holding(
 
 
 def _objects(lake: Lake, name: TableName) -> Iterator[Listed]:
-    """What lies there of a table and may have rows."""
+    """List the objects of a table that may have rows."""
     for item in lake.store.list(name.folder):
         if not item.key.startswith(name.log) and item.key not in (name.manifest, name.head_file):
             yield item
@@ -249,7 +249,7 @@ def _names(text: str, patterns: Sequence[Sequence[re.Pattern[str]]]) -> bool:
 
 
 def _words(entry: Entry) -> Iterator[str]:
-    """What people and runs wrote into an entry, but for a tap's state."""
+    """Return the texts that people and runs wrote into an entry, except a tap's state."""
     own = {name: value for name, value in entry.metadata.items() if name != "tap_state"}
     yield from _texts(own)
     if entry.overlay is not None:  # names, descriptions, defaults, constraints
@@ -274,7 +274,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _state_names(entry: Entry, parts: set[str]) -> bool:
-    """Whether a tap's state has a value of a key: a bookmark may be one."""
+    """Tell whether a tap's state has a value of a key: a bookmark may be one."""
     text = entry.metadata.get("tap_state")
     if not isinstance(text, str):
         return False

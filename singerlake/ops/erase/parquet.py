@@ -193,7 +193,7 @@ def _key_columns(sought: Sequence[Sought]) -> set[str]:
 
 
 def _count(column: pa.Array, text: Text) -> int:
-    """How many values of a column have a text in them."""
+    """Count the values of a column that contain a text."""
     return sum(_count_leaf(leaf, text) for leaf in _leaves(column))
 
 

@@ -175,7 +175,7 @@ def check_erasable(snapshot: TableState, options: EraseOptions) -> None:
 
 
 def seconds_since(snapshot: TableState) -> float:
-    """How long ago rows were erased last, about: what is younger was not left by that.
+    """Return how long ago rows were erased last: younger objects were not left by that.
 
     A run that died may have left whatever was there before, named by the log or not.
 

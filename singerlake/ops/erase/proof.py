@@ -106,7 +106,7 @@ class ErasureProof:
                 yield version, at
 
     def _parts(self, at: TableState, wanted: tuple[Proof, ...]) -> tuple[Content, Content]:
-        """What a state will be, and what of it goes."""
+        """Sum up what of a state stays, and what of it goes."""
         now = self.after.at(at.number).by_rules(at.rules)
         left = state_content(self.engine, self.table, now, wanted, misfits=NULL)
         return left, self._going(at, wanted)
@@ -207,7 +207,7 @@ def _together(proof: Proof, one: Content, other: Content) -> str:
 
 
 def _erased(version: FrozenVersion, left: Content) -> ErasedVersion:
-    """What the log says of a version from then on."""
+    """Return what the log records of a version from then on."""
     if version.only_against_accident:
         proofs = {Proof.VALUES: left.proofs[Proof.ACCIDENT]}
     else:

@@ -183,13 +183,13 @@ def header_bytes(data: bytes) -> int:
 
 
 def _held_back(inflater: Any) -> Iterator[bytes]:
-    """What an inflater has of that it was asked for no more of."""
+    """Return what an inflater holds back beyond what it was asked for."""
     while not inflater.eof and (data := inflater.decompress(b"", PIECE_BYTES)):
         yield data
 
 
 def said(head: bytes, *, alone: bool = False) -> bytes:
-    """What a block's header says of its keys, as it stands, and as the lines of such records.
+    """Return the keys in a block's header, as they stand, and as lines of such records.
 
     Args:
         head: The header, or its beginning.

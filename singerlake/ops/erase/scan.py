@@ -309,7 +309,7 @@ def _beginning(data: Iterator[bytes]) -> bytes:
 
 
 def _opaque(begin: bytes) -> str:
-    """What bytes are that begin so, where their text is packed or drawn; else nothing."""
+    """Name the packed or drawn format of bytes that begin so; nothing for others."""
     for magic, words in OPAQUE.items():
         if begin.startswith(magic):
             return words

@@ -260,7 +260,7 @@ class Key(Sought):
 
 
 def _refusal(names: KeyNames) -> str:
-    """Why a key can be none of a table's, and what it has to look like."""
+    """Explain why a table cannot have a key, and what its keys look like."""
     keys = []
     for key in names.names:
         forms = [

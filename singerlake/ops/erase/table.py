@@ -142,7 +142,7 @@ def look_for(
 
 
 def _vacuuming(options: EraseOptions) -> VacuumOptions:
-    """How what is left over is deleted: whatever its age."""
+    """Return the options that delete orphan files, whatever their age."""
     return VacuumOptions(
         retain_seconds=0,
         parts=(DELETE,),

@@ -249,7 +249,7 @@ class _Job:
         return choice if self.options.dry_run else replace(choice, name=SPARK)
 
     def _clear(self, one: EraseRequest) -> Clear:
-        """What looks for rows elsewhere once they are found; once is enough."""
+        """Return what looks for rows elsewhere once they are found; once is enough."""
 
         def clear(head: TableState, ids: Sequence[str] | None) -> None:
             if one.table.name not in self._ids:
@@ -272,7 +272,7 @@ class _Job:
         return [*renew(self.lake, self._renewals, choice)]
 
     def _earlier(self, done: Mapping[TableName, ErasedTable]) -> list[Earlier]:
-        """What the bucket keeps of tables that rows were erased from, after all else."""
+        """List what the bucket keeps of tables that rows were erased from, after all else."""
         if self.options.earlier_versions:
             found = [earlier.delete(self.lake.store, name) for name in done]
         else:

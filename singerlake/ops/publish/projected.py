@@ -307,7 +307,7 @@ class Projected(Answer[SparkRows]):
         return [places[str(name)] for name in taken]
 
     def _answer(self, rows: DataFrame) -> DataFrame:
-        """What the SQL makes of some rows of its one table."""
+        """Return what the SQL makes of some rows of its one table."""
         views = self._views.over(lambda *_: rows)
         return row_weight.limited(planned(self._text, self._relations, views))
 

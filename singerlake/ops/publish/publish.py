@@ -84,7 +84,7 @@ def _published_all(
 
 
 def _moves(outcome: Outcome) -> bool:
-    """Whether the rows or columns of a staging table would be others after the run."""
+    """Tell whether the rows or columns of a staging table would be others after the run."""
     staged = outcome.staged
     if staged is None:
         return bool(outcome.reason)  # it reads one of which that is so

@@ -123,7 +123,7 @@ def _compared(engine: Engine[Any], fresh: FreshRows, reader: FilesReader) -> _Ch
 
 
 def _found(engine: Engine[Any], lookup: Lookup, reader: FilesReader) -> FoundRows:
-    """Of each published row with such a key: its file, its key, whether it is as it is now."""
+    """Give each published row with such a key: its file, its key, whether it is unchanged."""
     wanted = [index for index, file in enumerate(reader.files) if file.rows]
     if not len(lookup.keys) or not wanted:
         return _found_none()

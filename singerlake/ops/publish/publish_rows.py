@@ -119,7 +119,7 @@ class PublishRows:
         )
 
     def _after(self, staged: Staged) -> PublishedRows:
-        """What would be done once the staging table is what nobody can read yet."""
+        """Return what would be written after the staging table's update, which cannot be read yet."""
         done, out, changed = self._done, self._out, staged.changed
         done.why, why = f"{staged.projection.stage} changes", self._why_full_after(staged)
         wanted: Sequence[FrozenVersion] = ()
@@ -139,7 +139,7 @@ class PublishRows:
         return self._told()
 
     def _why_full_after(self, staged: Staged) -> str | None:
-        """Why all rows would have to be written then; None where those that changed would do."""
+        """Explain why all rows would be written then; None if those that changed would do."""
         table, base = staged.projection.stage, self._base
         if base is None or (why := self._why_all()) is not None:
             return "" if base is None else why
@@ -174,7 +174,7 @@ class PublishRows:
         return due(self._lake, position, self._projection)
 
     def _why_all(self) -> str | None:
-        """Why all rows have to be written whatever the SQL is; empty where that was said before."""
+        """Explain why all rows are written whatever the SQL is; empty if that was said before."""
         base, projection = self._base, self._projection
         if base is None or self._options.full_refresh:
             return ""
@@ -183,7 +183,7 @@ class PublishRows:
         return "" if projection.changed_since(base.position.definition) else None
 
     def _obstacle(self, asked: Answer[Any]) -> str | None:
-        """Why all rows have to be written, as a clause; None where those that changed will do."""
+        """Explain, in a clause, why all rows are written; None if those that changed will do."""
         if (why := self._why_all()) is not None or self._base is None:
             return why
         return asked.obstacle(self._base.position.sources)

@@ -213,19 +213,19 @@ class _Job:
         )
 
     def _is_as_read(self, last: Refresh) -> bool:
-        """Whether each table reads as it did: the rows that are staged are those of today."""
+        """Tell whether each table reads as it did: the rows that are staged are those of today."""
         then, now = last.position.sources, self._asked.states
         if [one.table for one in then] != [str(one.table) for one in now]:
             return False
         return all(behind(one, other) is None for one, other in zip(then, now, strict=True))
 
     def _other_definition(self, last: Refresh) -> list[str]:
-        """What the projection says otherwise of which rows there are."""
+        """Describe how the projection's definition of its rows has changed."""
         changed = self._projection.changed_since(last.position.definition)
         return [one for one in changed if one in DECIDE_ROWS]
 
     def _says_something_new(self, last: Refresh) -> bool:
-        """Whether a transaction is worth it for its metadata alone.
+        """Tell whether a transaction is worth it for its metadata alone.
 
         Without one each refresh to come would look at the same transactions again.
         """
@@ -233,7 +233,7 @@ class _Job:
         return touched or bool(self._other_definition(last)) or not self._is_as_read(last)
 
     def _why_all(self, last: Refresh, columns: Sequence[AnswerChange]) -> str | None:
-        """Why all rows have to be computed, as a clause; None where those that changed will do."""
+        """Explain, in a clause, why all rows are computed; None if those that changed will do."""
         table = self._table.name
         if self._full:
             return "it was asked for"

@@ -108,7 +108,7 @@ class _Compare:
         yield Found(rows.at[chosen], before < 0, rows.lacking[chosen]).batch()
 
     def _same(self, rows: KeyedRows, before: Numbers, now: Numbers) -> Mask:
-        """Whether keys have the row that they had, or another of the same bytes that reads alike.
+        """Tell whether keys have the row that they had, or one of the same bytes that reads alike.
 
         By the bytes of the record: two values may look alike as columns, or be in none. A row that
         came under another schema would read otherwise once that schema is back, and beyond a change

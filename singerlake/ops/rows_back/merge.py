@@ -192,7 +192,7 @@ def _few_keys(
 
 
 def _may_be_within(block: Block, groups: Sequence[Group]) -> bool:
-    """Whether a block may have rows of some groups; a vacuum puts rows into later blocks."""
+    """Tell whether a block may have rows of some groups; a vacuum puts rows into later blocks."""
     oldest = block.lowest_version
     ranges = (group.blocks for group in groups)
     return any(oldest <= last and block.number > first for first, last in ranges)

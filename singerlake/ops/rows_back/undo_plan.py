@@ -208,7 +208,7 @@ def _schema_before(head: TableState, number: int) -> str:
 
 
 def _changes(head: TableState, number: int) -> bool:
-    """Whether a transaction brought rows, or another schema."""
+    """Tell whether a transaction brought rows, or another schema."""
     summary = head.summary(number)
     return summary.blocks > 0 or _schema_before(head, number) != summary.schema_hash
 
@@ -230,7 +230,7 @@ def _group(head: TableState, numbers: Sequence[int]) -> Group:
 
 
 def _others_after(head: TableState, group: Group, wanted: Sequence[int]) -> bool:
-    """Whether transactions that stay have brought rows, or schemas, after a group."""
+    """Tell whether transactions that stay have brought rows, or schemas, after a group."""
     later = range(group.numbers[-1] + 1, head.number + 1)
     return any(_changes(head, number) for number in later if number not in wanted)
 

@@ -72,7 +72,7 @@ class NewTable:
         return columns_of(self.entry)
 
     def nulls(self, column: str) -> int | None:
-        """How many rows have no value; empty texts are null in a column that is no text."""
+        """Count the rows without a value; empty texts are null in a column that is no text."""
         found = self.inferred.nulls.get(column)
         if found is None or dict(self.columns)[column].kind in (Kind.STRING, Kind.TEXT):
             return found

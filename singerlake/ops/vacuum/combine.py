@@ -57,7 +57,7 @@ def plan_listed(
 def plan_combine(
     snapshot: TableState, target_bytes: int, sizes: Mapping[str, int] | None = None
 ) -> list[Group]:
-    """Which files to put together.
+    """Plan which files to compact.
 
     Neighbours up to the target size are packed as far as they fit into one file. So after a
     run any two neighbours are together above the target, and a second run finds nothing.

@@ -106,7 +106,7 @@ def floor_at(snapshot: TableState, cutoff: float) -> int:
 
 
 def plan_drop_history(snapshot: TableState, cutoff: float) -> DropHistoryPlan | None:
-    """What of a table's history can go; None where there is nothing to look at.
+    """Plan which history can go; None if there is nothing to look at.
 
     Args:
         cutoff: Every state since this time stays (seconds since 1970).
@@ -149,7 +149,7 @@ def _after(snapshot: TableState, number: int) -> int:
 def plan_rewrites(
     interval: Interval, kept: Mapping[int, int], decided: tuple[int, int]
 ) -> tuple[list[Rewrite], list[Block]]:
-    """How an interval's blocks become fewer.
+    """Plan how an interval's blocks become fewer.
 
     Whole blocks that are large enough stay as they are. Between them neighbours are put
     together, but never more than a block's worth, and none goes on past a block with
@@ -200,7 +200,7 @@ class _Pile:
         self._size = 0
 
     def takes(self, block: Block, rows: int) -> bool:
-        """Whether so many rows of another block still fit."""
+        """Tell whether so many rows of another block still fit."""
         return not self.blocks or (
             self.rows + rows <= format_block.MAX_ROWS
             and self._size + _share(block, rows) <= format_block.BLOCK_BYTES

@@ -190,7 +190,7 @@ def _write(table: Table, kept: Kept, rewrites: list[Rewrite]) -> list[tuple[Rewr
 
 
 def _tasks(rewrites: list[Rewrite], parallel: int) -> list[list[Rewrite]]:
-    """What each task writes.
+    """Return the blocks that each task writes.
 
     In a large table that is a file of more than half the size that combining aims at, which it
     then leaves alone: with smaller ones all that is kept would be copied once more, at once.

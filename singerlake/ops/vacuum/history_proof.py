@@ -124,7 +124,7 @@ def _moved(engine: Engine[Any], plan: Plan, picked: Any, both: set[int]) -> Move
 
 
 def _state(at: TableState) -> tuple[int, str, int, int]:
-    """What tells one state, and how it is read, from another."""
+    """Identify a state and the way in which it is read."""
     return at.last_block, at.schema_hash, max(at.overlays, default=0), at.rules
 
 

@@ -289,7 +289,7 @@ def announce(
 def with_newly_dropped(
     store: Store, snapshot: TableState, unneeded: Garbage, options: VacuumOptions
 ) -> Garbage:
-    """What is to go, with what the vacuum itself has dropped: at once if nothing is retained."""
+    """Add to the garbage what the vacuum itself has dropped, if nothing is retained."""
     new = garbage.find(store, snapshot, ages.limit(snapshot, options.retain_seconds))
     known = {item.key for item in unneeded.everything} | {item.key for item in unneeded.kept}
     known |= {snapshot.table.key(path) for path in unneeded.vanished}

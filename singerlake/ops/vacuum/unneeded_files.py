@@ -110,7 +110,7 @@ def _named(store: Store, table: TableName, blocks: Sequence[Block]) -> set[str]:
 
 
 def _dropped(store: Store, snapshot: TableState) -> dict[str, DroppedFile]:
-    """What lists of blocks name that are no more, and the last of these lists to go."""
+    """Return the files that only dropped lists of blocks name, and last these lists."""
     last: dict[str, DroppedFile] = {}
     for path, file in snapshot.dropped.items():
         if not file_paths.is_list(path) or file_paths.is_doomed(path):

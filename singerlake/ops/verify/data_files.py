@@ -18,7 +18,7 @@ from singerlake.storage.base import KeyMissingError, Listed, Store
 
 
 def file_ends(blocks: Iterable[Block]) -> dict[str, int]:
-    """Where the last block of each file ends, by the file's path in the table's folder."""
+    """Return where the last block of each file ends, by its path in the table's folder."""
     ends: dict[str, int] = {}
     for block in blocks:
         ends[block.file] = max(block.offset + block.length, ends.get(block.file, 0))
@@ -26,7 +26,7 @@ def file_ends(blocks: Iterable[Block]) -> dict[str, int]:
 
 
 def ends_before(snapshot: TableState, entries: Iterable[Entry]) -> dict[str, int]:
-    """Where the files end that have lost their last blocks to other files.
+    """Return where files end that have lost their last blocks to other files.
 
     Returns:
         For those of its files of which entries say more than what the snapshot has of them.
@@ -119,7 +119,7 @@ def check_ends(
 def _behind(
     store: Store, table: TableName, blocks: Sequence[Block], end: int, size: int
 ) -> Problem | None:
-    """What is wrong with a file's bytes from one on; nothing where they are blocks of their own."""
+    """Describe a file's bytes from one on; nothing if they are blocks of their own."""
     key = table.data(blocks[0].file)
 
     def head(at: int) -> bytes:

@@ -110,7 +110,7 @@ def _read_entries(store: Store, problems: list[Problem]) -> list[LakeVersion]:
 
 
 def _read_absences(store: Store, problems: list[Problem]) -> Absences:
-    """What a copy of lake versions has left out of others; all counts as lost if that is lost."""
+    """Read what a copy left out of other lake versions; if that is lost, all counts as lost."""
     try:
         return not_copied.read(store)
     except SingerlakeError as error:

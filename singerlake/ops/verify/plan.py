@@ -80,7 +80,7 @@ def check_log(store: Store, table: TableName) -> CheckedLog:
 
 
 def _lost_log(store: Store, table: TableName) -> list[Problem]:
-    """What is wrong where a table has neither log nor manifest.
+    """Describe a table that has neither log nor manifest.
 
     Raises:
         NotFoundError: Nothing was ever committed of it.
@@ -106,18 +106,18 @@ def _comparable(
 
 
 def gone(lost: Lost) -> Problem:
-    """What is wrong where a tap or a table is listed and nothing of it is there."""
+    """Describe a tap or a table that is listed and of which nothing is there."""
     what = "tap" if lost.table is None else "table"
     return Problem(what, lost.folder, f"what {lost.listed_in} lists", "nothing", lost.hint)
 
 
 def damaged_lake_file(text: str) -> Problem:
-    """What is wrong where the lake's own file cannot be read."""
+    """Describe a lake's own file that cannot be read."""
     return Problem("lake", names.LAKE, "the lake's own file", text, LAKE_FILE_HINT)
 
 
 def dropped_words(snapshot: TableState) -> str:
-    """What to say of a table that was dropped."""
+    """Describe a table that was dropped."""
     at = f"it is dropped (transaction {snapshot.dropped_at})"
     if snapshot.restorable is None:
         return f"{at}, and a vacuum has deleted its data, or begun to: only its log was checked"
@@ -125,7 +125,7 @@ def dropped_words(snapshot: TableState) -> str:
 
 
 def unnamed_files(checked: CheckedLog, listing: Iterable[Listed]) -> Iterator[str]:
-    """What to say of data files that the log does not speak of, where nothing else is wrong.
+    """Describe data files that the log does not mention, if nothing else is wrong.
 
     Args:
         listing: The table's folder, listed after the log was read.

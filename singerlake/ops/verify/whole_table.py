@@ -45,7 +45,7 @@ _State: TypeAlias = tuple[int, int]
 
 
 def _state(at: TableState) -> _State:
-    """What tells one state, and how it is read, from another."""
+    """Identify a state and the way in which it is read."""
     return at.number, at.rules
 
 

@@ -364,7 +364,7 @@ def folder_of(files: Sequence[DataFile]) -> str:
 
 
 def is_needed(name: str, pointer: Pointer | None, since: datetime) -> bool:
-    """Whether readers may still read a folder."""
+    """Tell whether readers may still read a folder."""
     if pointer is None:
         return False
     former = [one.folder for one in pointer.former if one.replaced > since]
@@ -373,7 +373,7 @@ def is_needed(name: str, pointer: Pointer | None, since: datetime) -> bool:
 
 
 def may_live(name: str, pointer: Pointer | None, newest: float, now: datetime) -> bool:
-    """Whether a folder that no reader needs may be of a run that is at work.
+    """Tell whether a folder that no reader needs may be of a run that is at work.
 
     Args:
         newest: When its newest file was written; one with a second name keeps its time.

@@ -81,7 +81,7 @@ class Pointer:
         return {self.folder} | former | {one.folder for one in self.versions.values()}
 
     def as_published(self, etag: str) -> Published:
-        """What it says, as every destination says it."""
+        """Return its statement, as every destination makes it."""
         versions = {number: one.folder for number, one in self.versions.items()}
         return Published(self.position, self.schema, self.files, etag, versions)
 

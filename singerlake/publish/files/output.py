@@ -24,7 +24,7 @@ class StagedOutput(io.RawIOBase):
         self.size = 0
 
     def writable(self) -> bool:
-        """It is."""
+        """Return true."""
         return True
 
     def write(self, data: Buffer) -> int:
@@ -38,7 +38,7 @@ class StagedOutput(io.RawIOBase):
         return len(piece)
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """Return how many bytes were written."""
         return self.size
 
     def flush(self) -> None:

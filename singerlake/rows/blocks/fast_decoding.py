@@ -183,7 +183,7 @@ def _is_risky(lines: bytes | memoryview, digits: int) -> bool:
 
 
 def _wire(type_: Type) -> pa.DataType:
-    """What pyarrow.json reads, before the columns are turned."""
+    """Return the type that pyarrow.json reads, before a column is converted."""
     if type_.kind in (Kind.DATE, Kind.TIMESTAMP):
         return pa.string()
     if type_.kind is Kind.STRUCT:

@@ -129,7 +129,7 @@ class Composed:
         self.asked_for[numbers] = True
 
     def _sets(self, asked: pa.Table) -> dict[int, Mask]:
-        """Which rows set which column."""
+        """Return which rows set which column."""
         named = [set(indexes) for indexes in self._spec.sets]
         sets = {i: np.array([i in one for one in named])[self._given] for i in self.sources}
         omitted = one_array(asked.column(OMITTED))

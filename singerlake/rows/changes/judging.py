@@ -110,7 +110,7 @@ class Judge:
             yield False, rows
 
     def _changed(self, index: int) -> Mask:
-        """Which rows have another cell in a column afterwards."""
+        """Return which rows have another cell in a column afterwards."""
         source = self._composed.sources[index]
         changed: Mask = source >= 0
         compared = np.flatnonzero(changed & self._there & ~self._anew)
@@ -131,7 +131,7 @@ class Judge:
         return np.array([any(at == index for at, _ in one or ()) for one in found], dtype=bool)
 
     def _faults(self) -> Numbers:
-        """What rows need of the state and do not find, as indexes of :data:`_FAULTS`."""
+        """Return what rows need of the state and do not find, as indexes of :data:`_FAULTS`."""
         composed, there = self._composed, self._there
         faults: Numbers = composed.clashes.copy()
         faults[(faults == 0) & (composed.need == MUST_NOT) & there] = _IS_THERE
@@ -215,7 +215,7 @@ class Judge:
         )
 
     def _cells(self, numbers: Numbers, kept: Mask) -> dict[str, pa.Array]:
-        """What rows are found by, and their new cells."""
+        """Return the columns that rows are found by, and their new cells."""
         spec, last = self._spec, self._composed.last[numbers]
         cells: dict[str, pa.Array] = {}
         for place, name in enumerate(spec.join):
@@ -230,7 +230,7 @@ class Judge:
         return cells
 
     def _places(self, numbers: Numbers) -> dict[str, pa.Array]:
-        """Where rows were given; and the ids of those that have no line."""
+        """Return where rows were given, and the ids of those that have no line."""
         last = self._composed.last[numbers]
         lines = self._taken(self._asked, LINE, last)
         sources = self._taken(self._asked, SOURCE, last)

@@ -111,7 +111,7 @@ def _numbered(spec: MergeSpec, asked: pa.Table, present: pa.Table) -> tuple[Numb
 
 
 def _present_at(present: pa.Table, numbers: Numbers, count: int) -> Numbers:
-    """Which row of the state each key has; -1 for none."""
+    """Return which row of the state each key has; -1 for none."""
     at = np.full(count, -1, dtype=np.int64)
     if not len(present):
         return at

@@ -148,7 +148,7 @@ class IndexScan:
         yield from rows.combine_chunks().to_batches(max_chunksize=4 * BATCH_ROWS)
 
     def _passes_by(self, file: pq.ParquetFile, group: int, asked: KeyFilter) -> bool:
-        """Whether the statistics of a row group say that it has no row that is asked for."""
+        """Tell whether the statistics of a row group say that it has no row that is asked for."""
         told = file.metadata.row_group(group)
         at = {told.column(n).path_in_schema: n for n in range(told.num_columns)}
         own = dict(zip(self.names, file.schema_arrow.names, strict=True))

@@ -81,7 +81,7 @@ def _found(files: Sequence[CsvFile], dialect: Dialect) -> list[str]:
 
 
 def _has_lines(file: GivenFile) -> bool:
-    """Whether any line of a file is not blank."""
+    """Tell whether any line of a file is not blank."""
     compression = byte_sources.compression_of(file.source)
     chunks = (
         byte_sources.inflated(file.source, compression)

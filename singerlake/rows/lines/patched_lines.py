@@ -110,7 +110,7 @@ class _Lines:
             self._find(new, stamp)
 
     def _two_objects(self) -> _Rows:
-        """Which lines hold no object but their record."""
+        """Return which lines hold no object except their record."""
         data, sure = self._bytes.data, np.ones(len(self._lines), np.bool_)
         opened, closed = np.flatnonzero(data == _OPEN), np.flatnonzero(data == _CLOSE)
         for found in (opened, closed):
@@ -154,7 +154,7 @@ class _Lines:
         return _Edit(start, end, is_set, texts), certain & is_name & is_plain
 
     def _lines_of(self, places: _Places) -> _Rows:
-        """Which lines some places are in."""
+        """Return which lines some places are in."""
         line = np.searchsorted(self._at, places, side="right") - 1
         return np.bincount(line, minlength=len(self._lines)) > 0
 

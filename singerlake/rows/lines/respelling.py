@@ -163,7 +163,7 @@ def _differs(spec: BlockSpec, own: Mapping[str, Type], index: int, texts: Record
 def _declared(
     default: ColumnDefault | None, blocks: NDArray[np.int64], *, in_schema: bool
 ) -> NDArray[np.bool_]:
-    """Which rows' records say what the column shows."""
+    """Return which rows' records have a value of the column."""
     if default is None or not in_schema:
         return np.full(len(blocks), in_schema)
     declared: NDArray[np.bool_] = blocks >= default.first_block

@@ -50,7 +50,7 @@ class AddedDefaults:
         return version < self.first_block
 
     def default(self, version: int) -> bytes | None:
-        """What a row shows that no record says; None where its record does."""
+        """Return the value of a row whose record has none; None if it has one."""
         if self.declared and version >= self.first_block:
             return None
         return self.values[bisect_right(self.starts, version) - 1]

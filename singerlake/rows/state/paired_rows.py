@@ -133,7 +133,7 @@ class PairStep:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _differing(self, rows: pa.Table, before: Numbers, after: Numbers, both: Numbers) -> Mask:
-        """Which columns differ, pair by pair; none where one of the rows is missing."""
+        """Return which columns differ, pair by pair; none if one of the rows is missing."""
         found = np.zeros((len(before), len(self.columns)), dtype=bool)
         old, new = pa.array(before[both]), pa.array(after[both])
         for index in range(len(self.columns)):
@@ -176,7 +176,7 @@ class PairStep:
         return name, arrow_type(type_)
 
     def _misfits(self, rows: pa.Table, before: Numbers, after: Numbers, both: Mask) -> pa.Array:
-        """What is to be said of values that do not fit, where it is an error to read them.
+        """Describe the values that do not fit, if it is an error to read them.
 
         Raises:
             DamagedError: There is one in a row that is compared with another.

@@ -55,7 +55,7 @@ def check_key(snapshot: TableState, key: Mapping[str, str]) -> None:
 
 
 def _can_be(text: str, type_: Type) -> bool:
-    """Whether a text may be read as a type; what is left open, Spark decides."""
+    """Tell whether a text may be read as a type; what is left open, Spark decides."""
     check = _CHECKS.get(type_.kind)
     return check is None or check(text)
 

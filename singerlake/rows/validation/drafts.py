@@ -132,7 +132,7 @@ class _Rewriting:
         return spec
 
     def _is_flag(self, word: str, value: Any) -> bool:
-        """Whether draft 4 itself has a boolean there."""
+        """Tell whether draft 4 itself has a boolean there."""
         return isinstance(value, bool) and word in ("additionalItems", "additionalProperties")
 
     def _type(self, spec: dict[str, Any]) -> None:
@@ -203,7 +203,7 @@ class _Rewriting:
 
 
 def _any_number(branches: Any) -> bool:
-    """Whether alternatives are an integer, a number and other types, with no more said of them.
+    """Tell whether alternatives are an integer, a number and other types, and nothing more.
 
     To the letter a whole number is both, so that ``oneOf`` refuses it; nobody means that.
     """

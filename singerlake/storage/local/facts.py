@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def hard_links(folder: Path) -> str:
-    """Why a folder's file system cannot keep a lake; empty where hard links work.
+    """Explain why a folder's file system cannot keep a lake; empty if hard links work.
 
     Tries it, in a folder of its own that is removed again: what file systems say of themselves
     is not to be relied on.

@@ -117,7 +117,7 @@ def abandoned_files(root: Path, staging: str, keep: str) -> Iterator[Leftover]:
 
 
 def _left(names: int, staging: str, files: list[str]) -> Iterator[Leftover]:
-    """What is there of a session's files, its marker last."""
+    """List a session's files that are there, its marker last."""
     dead = False
     for name in sorted(files, key=lambda name: name.endswith(ALIVE)):
         with suppress(FileNotFoundError):

@@ -32,7 +32,7 @@ class TemporaryFiles:
         return files.folder(self._root, [STAGING_FOLDER])
 
     def path(self, name: str) -> str:
-        """Where a file lies, for messages."""
+        """Return where a file lies, for messages."""
         return f"{self._root}/{STAGING_FOLDER}/{name}"
 
     def create(self) -> str:

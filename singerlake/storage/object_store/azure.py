@@ -100,7 +100,7 @@ def endpoint(options: StoreOptions) -> str:
 
 
 def _has_own(options: StoreOptions) -> bool:
-    """Whether the settings say themselves which account is meant, or with what."""
+    """Tell whether the settings say themselves which account is meant, or with what."""
     return bool(
         options.azure_storage_account_name
         or options.azure_storage_account_key

@@ -132,7 +132,7 @@ def read(error: BaseException) -> Failure:
 
 
 def _broken(error: BaseException, text: str) -> str:
-    """How the connection failed, where obstore has no word for it."""
+    """Describe how the connection failed, if obstore has no word for it."""
     return "Body" if "body" in text or isinstance(error, OSError) else ""
 
 

@@ -85,7 +85,7 @@ def _unusable(options: StoreOptions, error: Exception) -> UsageError:
 
 
 def _names(core: Any) -> Config:
-    """Who requests say that they come from: made once, where boto3 makes it for each, twice.
+    """Return the user agent: made once, while boto3 makes it for each request, twice.
 
     It takes a tenth of a request's processor time.
     """
@@ -111,7 +111,7 @@ def _send_at_once(params: dict[str, Any], **_: Any) -> None:
 
 @functools.cache
 def _loader(places: str | None) -> Loader:
-    """What boto3 knows of S3, read once a process: it takes longer than all else of a client.
+    """Return boto3's model of S3, read once a process: nothing of a client takes longer.
 
     Args:
         places: Where else its files may lie, as the AWS configuration says.
@@ -123,7 +123,7 @@ def _loader(places: str | None) -> Loader:
 
 
 def _asked(options: StoreOptions) -> Config:
-    """What the settings say of how requests are made."""
+    """Return the settings of how requests are made."""
     given: dict[str, Any] = {
         "connect_timeout": options.connect_timeout,
         "read_timeout": options.read_timeout,
@@ -138,7 +138,7 @@ def _asked(options: StoreOptions) -> Config:
 
 
 def _of_each_request(options: StoreOptions) -> dict[str, Any]:
-    """What is added to each request that knows it, by boto3's names."""
+    """Return what is added to each request that knows it, by boto3's names."""
     asked: dict[str, Any] = {
         "ServerSideEncryption": options.sse,
         "SSEKMSKeyId": options.sse_kms_key_id,

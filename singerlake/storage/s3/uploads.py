@@ -116,7 +116,7 @@ class Uploads(BelowPrefix):
             return [upload for page in pages for upload in page.get("Uploads", ())]
 
     def _parts(self, upload: Mapping[str, str], key: str) -> list[Any]:
-        """What the store has of one; nothing where it is gone, or credentials do not allow that."""
+        """List the parts of one; nothing if it is gone, or credentials do not allow that."""
         found: list[Any] = []
         with suppress(StoreError), self._errors.map_boto_errors("list the parts of", key):
             for page in self._client.get_paginator("list_parts").paginate(**upload):

@@ -237,7 +237,7 @@ def _folder() -> Path | None:
 
 
 def _own(status: os.stat_result) -> bool:
-    """Whether a file is this user's, and nobody else may write it."""
+    """Tell whether a file is this user's, and nobody else may write it."""
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
@@ -247,7 +247,7 @@ def _seen(path: Path) -> str:
 
 
 def _import_path() -> Iterator[str]:
-    """Where the new process finds this very package, even in a checkout not installed."""
+    """Return where the new process finds this package, even in a checkout not installed."""
     yield str(Path(__file__).parents[4])
     if more := os.environ.get("PYTHONPATH"):
         yield more

@@ -110,7 +110,7 @@ def translated(error: Exception) -> SingerlakeError:
 
 
 def _exhausted(error: Exception, text: str) -> SingerlakeError | None:
-    """What asks for more memory than there is."""
+    """Return the error of what asks for more memory than there is; None if it is another."""
     if heavy := _WEIGHT.search(text):
         return too_heavy(int(heavy[1]), int(heavy[2]))
     if much := _TOO_MUCH.search(text):

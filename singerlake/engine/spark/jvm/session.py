@@ -147,12 +147,12 @@ def cores(spark: SparkSession) -> int:
 
 
 def runs_here(spark: SparkSession) -> bool:
-    """Whether all tasks run on this machine, and so find its files."""
+    """Tell whether all tasks run on this machine, and so find its files."""
     return _runs_here(spark.sparkContext.master or "")
 
 
 def _runs_here(master: str) -> bool:
-    """Whether Python's workers are started by this very Python's environment."""
+    """Tell whether Python's workers are started by this very Python's environment."""
     return re.match(r"local(\[|$)", master) is not None
 
 

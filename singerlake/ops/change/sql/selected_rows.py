@@ -145,7 +145,7 @@ def _fitted(frame: DataFrame, value: str, name: str, type_: Type) -> str:
 
 
 def _same(given: T.DataType, wanted: T.DataType) -> bool:
-    """Whether two types are the same but for what may be null."""
+    """Tell whether two types are the same but for what may be null."""
     if isinstance(given, T.StructType) and isinstance(wanted, T.StructType):
         return given.names == wanted.names and all(
             _same(a.dataType, b.dataType) for a, b in zip(given, wanted, strict=True)
@@ -156,7 +156,7 @@ def _same(given: T.DataType, wanted: T.DataType) -> bool:
 
 
 def _holds(type_: Type, given: T.DataType) -> bool:
-    """Whether a column holds each value of another type as it is."""
+    """Tell whether a column holds each value of another type as it is."""
     if isinstance(given, T.NullType):
         return True
     digits, scale = _WHOLE.get(given.typeName()), 0

@@ -208,7 +208,7 @@ def _frame(found: Delta) -> DataFrame:
 
 
 def _unchanged(index: Column, _: Column) -> Column:
-    """Whether a column of a row is as it was."""
+    """Tell whether a column of a row is as it was."""
     return ~F.coalesce(F.array_contains(CHANGED, index), F.lit(False))
 
 
@@ -231,7 +231,7 @@ def _new_cell(index: int, named: set[int], shape: Shape, default: Column) -> Col
 
 
 def _defaults(state: TableState, shape: Shape) -> list[Column]:
-    """What new rows have in columns that they do not name."""
+    """Return the values of new rows in columns that they do not name."""
     schema = state.schema.schema
     properties = resolved(schema, schema).get("properties", {})
     return [_default(resolved(properties.get(n, {}), schema), type_) for n, type_ in shape.columns]

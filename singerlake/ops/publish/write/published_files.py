@@ -80,7 +80,7 @@ def bounded_column(projection: Projection, schema: pa.Schema) -> str | None:
 
 
 def order_of(projection: Projection) -> tuple[OrderKey, ...]:
-    """What the rows of each partition are ordered by, ties by the key; empty to let them lie."""
+    """Return the order of the rows in a partition, ties by the key; empty if there is none."""
     said = {one.column for one in projection.order_by}
     key = (OrderKey(column) for column in projection.key if column not in said)
     return (*projection.order_by, *key)

@@ -99,7 +99,7 @@ def _table(data: bytes, width: int, dialect: Dialect) -> pa.Table:
 
 
 def _line_offsets(data: bytes, width: int, dialect: Dialect) -> NDArray[np.int64] | None:
-    """How many lines after the first each record begins; None where the grammar is in doubt."""
+    """Return how many lines after the first each record begins; None if the grammar is in doubt."""
     text = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(text == _NEWLINE)
     quotes = np.flatnonzero(text == _QUOTE) if b'"' in data else _NONE
@@ -119,7 +119,7 @@ def _line_offsets(data: bytes, width: int, dialect: Dialect) -> NDArray[np.int64
 
 
 def _well_quoted(text: NDArray[np.uint8], quotes: NDArray[np.int64], delimiter: int) -> bool:
-    """Whether each quote opens a cell, closes one, or is doubled in one."""
+    """Tell whether each quote opens a cell, closes one, or is doubled in one."""
     opening, closing = quotes[0::2], quotes[1::2]
     # A doubled quote closes a cell and opens it again at once.
     again = np.zeros(len(opening) + 1, bool)
@@ -136,14 +136,14 @@ def _well_quoted(text: NDArray[np.uint8], quotes: NDArray[np.int64], delimiter: 
 
 
 def _returns_end_lines(text: NDArray[np.uint8], quotes: NDArray[np.int64]) -> bool:
-    """Whether each carriage return outside quotes stands before an end of line."""
+    """Tell whether each carriage return outside quotes stands before an end of line."""
     returns = np.flatnonzero(text == _RETURN)
     bare = returns[np.searchsorted(quotes, returns) % 2 == 0]
     return bool(len(bare) == 0 or (bare[-1] + 1 < len(text) and (text[bare + 1] == _NEWLINE).all()))
 
 
 def _any_blank(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> bool:
-    """Whether there is nothing between the ends of two records."""
+    """Tell whether there is nothing between the ends of two records."""
     lengths = np.diff(ends, prepend=-1)
     if len(lengths) == 0 or lengths.min() > 2:  # noqa: PLR2004  # an end of line, and one before it
         return False

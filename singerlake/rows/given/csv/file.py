@@ -69,7 +69,7 @@ class CsvFile:
         return _text(self.source, self.compression, self.dialect, start, stop)
 
     def has_rows(self) -> bool:
-        """Whether anything comes behind the header."""
+        """Tell whether anything comes behind the header."""
         return any(self.text(self.start))
 
 
@@ -172,7 +172,7 @@ def _with_its_delimiter(
 
 
 def _cells(text: Iterator[bytes], dialect: Dialect, delimiter: str) -> int:
-    """How many cells the first record has by a delimiter; 0 if it is no record by that."""
+    """Count the cells of the first record by a delimiter; 0 if it is no record by that."""
     first = next(records(text, 1, replace(dialect, delimiter=delimiter)), None)
     return 0 if first is None or first.faults else len(first.cells)
 

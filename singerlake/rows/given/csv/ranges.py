@@ -181,7 +181,7 @@ class Cutter:
         return False
 
     def _end(self) -> int:
-        """Where the last record ends that is whole, or the last that begins in the range; else 0.
+        """Return where the last whole record ends, or the last that begins in the range; else 0.
 
         The buffer begins with a record.
         """
@@ -226,7 +226,7 @@ def _count(data: bytes, one: bytes) -> int:
 
 
 def _last_end(data: bytes) -> int:
-    """Where the last record ends that is whole; 0 if there is none. The first begins at 0."""
+    """Return where the last whole record ends; 0 if there is none. The first begins at 0."""
     quoted = _count(data, _QUOTE) % 2 == 1
     end = len(data)
     while (newline := data.rfind(_NEWLINE, 0, end)) >= 0:

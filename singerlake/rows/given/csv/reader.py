@@ -88,7 +88,7 @@ class CsvReader:
             self.problems.unchecked.append(source.name)
 
     def _is_misquoted(self, block: Block) -> bool:
-        """Whether a quote is out of place in a block, so that others than its own may follow."""
+        """Tell whether a quote is out of place in a block, so that others may follow it."""
         found = records(iter((block.data,)), block.line, self.file.dialect)
         return block.too_long or any(f.misquoted for record in found for f in record.faults)
 
@@ -124,7 +124,7 @@ class CsvReader:
         return TextRows(cells, np.array(lines, np.int64))
 
     def _is_whole(self, record: Record, codec: str) -> bool:
-        """Whether nothing is wrong with a record; else it is noted."""
+        """Tell whether nothing is wrong with a record; else it is noted."""
         before = self.problems.total
         for fault in record.faults:
             self._note(

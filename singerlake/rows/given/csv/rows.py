@@ -141,7 +141,7 @@ def _unknown(file: CsvFile, name: str, own: dict[str, int]) -> str:
 
 
 def _naming(file: CsvFile, *, is_new: bool) -> str:
-    """How to name all columns of a file whose header does not, as words that follow."""
+    """Return the words on how to name all columns of a file whose header does not."""
     if file.dialect.names is not None:
         return ""
     if not is_new and not file.names[0] and "" not in file.names[1:]:

@@ -124,7 +124,7 @@ def line_blocks(source: ByteSource, part: Range) -> Iterator[bytes]:
 
 
 def _first_begin(source: ByteSource, part: Range) -> int:
-    """Where the first line begins that begins in a range or behind it."""
+    """Return where the first line begins that begins in a range or after it."""
     at = part.start - 1
     while 0 <= at < source.size:
         data = source.read(at, CHUNK)

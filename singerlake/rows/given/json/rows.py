@@ -162,7 +162,7 @@ class JsonReader:
         ]
 
     def _would_lose(self, members: list[dict[str, msgspec.Raw]]) -> bool:
-        """Whether an object has a member that its column has not."""
+        """Tell whether an object has a member that its column has not."""
         try:
             for name, type_ in self._nested:
                 for found in members:

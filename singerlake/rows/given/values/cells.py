@@ -128,7 +128,7 @@ def _fast(texts: pa.Array, type_: Type) -> pa.Array:
 
 
 def _sure_numbers(texts: pa.Array) -> bool:
-    """Whether a double keeps all digits of each cell, told by how many there are."""
+    """Tell whether a double keeps all digits of each cell, told by how many there are."""
     longest = pc.max(pc.binary_length(texts)).as_py() or 0
     return longest <= values.SURE_DIGITS and not _has_any(texts, b"eE")
 
@@ -163,7 +163,7 @@ def _has_any(texts: pa.Array, characters: bytes) -> bool:
 
 
 def _has_long(texts: pa.Array, scale: int) -> bool:
-    """Whether some text may have more digits, before the point or in all, than a decimal holds."""
+    """Tell whether a text may have more digits, before the point or in all, than a decimal."""
     lengths = pc.binary_length(texts)
     longest = pc.max(lengths).as_py() or 0
     if longest <= DIGITS - scale:
@@ -198,7 +198,7 @@ def _text(text: str) -> str:
 
 
 def _key_text(own: Type) -> _Reader:
-    """Of a key column that a person made text: a value of its own type is text in one way only."""
+    """Spell a key that a person made text: a value of its own type is text in one way only."""
     read_own = reader(own)
 
     def read_cell(text: str) -> Any:

@@ -94,7 +94,7 @@ def _plain_numbers(cells: pa.Array) -> pa.Array | None:
 
 
 def _layout(length: int, before: int = 0) -> np.dtype[np.void]:
-    """Where an instant's day and clock are in texts of one length: both are moved as a whole."""
+    """Return where day and clock are in texts of one length: both are moved as a whole."""
     offsets = [before, before + len("2020-08-19T")]
     return np.dtype(
         {
