@@ -119,7 +119,7 @@ class PublishRows:
         )
 
     def _after(self, staged: Staged) -> PublishedRows:
-        """Return what would be written after the staging table's update, which cannot be read yet."""
+        """Return what would be written after an update of the staging table that is to come."""
         done, out, changed = self._done, self._out, staged.changed
         done.why, why = f"{staged.projection.stage} changes", self._why_full_after(staged)
         wanted: Sequence[FrozenVersion] = ()
