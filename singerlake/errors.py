@@ -56,7 +56,7 @@ class SingerlakeError(Exception):
 
 
 class UsageError(SingerlakeError):
-    """What was asked cannot be done as asked."""
+    """The request cannot be carried out as made."""
 
     exit_code = 2
     kind = "usage"
@@ -163,7 +163,7 @@ class OutcomeUnknownError(StoreError):
 
 
 class NotDurableError(OutcomeUnknownError):
-    """What was written can be seen, but the disk failed to make it outlast a power cut.
+    """The object that was written can be seen, but the disk failed to make it durable.
 
     Reading it back resolves nothing: what answers is memory, not the disk.
     """

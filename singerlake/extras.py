@@ -1,4 +1,4 @@
-"""What only works where an extra of the package is installed, and how to install that."""
+"""Features that need an extra of the package, and how to install that."""
 
 from __future__ import annotations
 

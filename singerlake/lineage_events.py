@@ -1,4 +1,4 @@
-"""What OpenLineage is told of a run, in its own words.
+"""The events of a run for OpenLineage.
 
 Used on a thread of its own alone, which imports OpenLineage's classes.
 """
@@ -42,7 +42,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Place:
-    """Where rows were published, which is no table of a lake.
+    """A place where rows were published, which is not a table of a lake.
 
     Attributes:
         columns: The rows' columns and their types, as people read them.

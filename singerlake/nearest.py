@@ -1,4 +1,4 @@
-"""What may have been meant by a name that is not there: the nearest few, never a wall of names."""
+"""Suggestions for a name that does not exist: the nearest few, never a wall of names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be shown to people: no secret, and nothing that a terminal would obey.
+"""Texts that may be shown: no secret, and nothing that a terminal would obey.
 
 Every message of the command line and of the plugins goes through :func:`for_people`, and every
 log record and traceback, whatever its level: :func:`guard_logs`. Data that was asked for (rows,

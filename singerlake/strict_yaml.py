@@ -18,7 +18,7 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """What a file says.
+    """The content of a file.
 
     Attributes:
         value: Plain values; None for an empty file.

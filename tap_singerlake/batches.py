@@ -44,7 +44,7 @@ _LINES = msgspec.json.Decoder(_Line)
 
 
 class Place(Protocol):
-    """Where files are put."""
+    """The place for files."""
 
     def put(self, name: str, data: bytes) -> str:
         """Keep a file under a name that nobody has taken, and return its URI.
@@ -95,7 +95,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """How records are put into files.
+    """The options of putting records into files.
 
     Attributes:
         format: ``jsonl`` or ``parquet``.

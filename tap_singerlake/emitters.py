@@ -20,7 +20,7 @@ CHUNK_CHARACTERS = 1 << 20
 
 
 class Lines(Protocol):
-    """What takes lines."""
+    """A receiver of lines."""
 
     def write(self, data: bytes, start: int = 0) -> None:
         """Take whole lines, but for the bytes before ``start``."""

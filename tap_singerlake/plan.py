@@ -1,4 +1,4 @@
-"""What is left to read of a table, given a bookmark."""
+"""The plan of what is left to read of a table, given a bookmark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from singerlake.log.table_state import TableState
 
 @dataclass(frozen=True)
 class Plan:
-    """What to put out.
+    """The plan of what to emit.
 
     Attributes:
         snapshot: The table up to the last transaction to read.

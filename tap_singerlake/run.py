@@ -1,4 +1,4 @@
-"""What the streams of one run of the tap share: the output, the counts, the tables given up."""
+"""State shared by the streams of a run: the output, the counts, the tables given up."""
 
 from __future__ import annotations
 

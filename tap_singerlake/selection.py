@@ -1,4 +1,4 @@
-"""Which tables the settings mean."""
+"""The selection of tables by the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows make a version, by its index; for the mode ``rows``.
+"""The rows of a version, by its index; for the mode ``rows``.
 
 A version's index says where each row of its state lies; a small table without one is read whole.
 A bit for each record of the blocks is enough to keep that, so the memory needed does not follow

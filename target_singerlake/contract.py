@@ -1,4 +1,4 @@
-"""What becomes of a stream whose schema is not the one that its table has."""
+"""Schema contracts: a stream whose schema is not the one that its table has."""
 
 from __future__ import annotations
 

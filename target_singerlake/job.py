@@ -1,4 +1,4 @@
-"""Which job a run belongs to, and a note of how it ended in the lake's file."""
+"""The job that a run belongs to, and a note of how it ended in the lake's file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUCCEEDED, FAILED = "succeeded", "failed"
 
 @dataclass(frozen=True)
 class Job:
-    """Where a run is seen.
+    """The job that a run belongs to.
 
     Attributes:
         url: The scheduler's page of it.

@@ -1,4 +1,4 @@
-"""What adds the SDK's metadata to mapped streams, which alone need the SDK's sinks."""
+"""A sink that adds the SDK's metadata to mapped streams, which alone need the SDK's sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run has taken that a column cannot hold, and what its summary says of it."""
+"""Type mismatches that a run has taken, and what its summary reports of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Noted: TypeAlias = "dict[tuple[str, str], Misfits]"
 
 @dataclass
 class Misfits:
-    """What a run has taken that a column cannot hold.
+    """The type mismatches that a run has taken.
 
     Attributes:
         values: How many.
@@ -32,7 +32,7 @@ class Misfits:
 
 @dataclass
 class Warnings:
-    """What the summary of a run says of values that no query can read."""
+    """The warnings of a run's summary about values that no query can read."""
 
     noted: Noted = field(default_factory=dict)
 

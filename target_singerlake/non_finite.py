@@ -1,4 +1,4 @@
-"""What taps write into records though JSON has it not: NaN, infinities, halves of characters.
+"""Values that taps write though JSON has none such: NaN, infinities, halves of characters.
 
 Python's ``json`` writes all three: ``NaN``, ``Infinity`` and ``-Infinity`` as bare words, and a
 lone surrogate (one half of a character beyond 16 bits) as an escape. No reader of JSON is bound to

@@ -1,4 +1,4 @@
-"""What people said of the tables that a run writes to, asked when a stream begins."""
+"""Schema overrides of the tables that a run writes to, read when a stream begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a line stands, for errors: in the input of the run, or in a file of records."""
+"""The place of a line, for errors: in the input of the run, or in a file of records."""
 
 from __future__ import annotations
 

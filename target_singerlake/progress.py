@@ -1,4 +1,4 @@
-"""What the target says of itself while it works: on stderr, every few seconds."""
+"""Progress messages of the target: on stderr, every few seconds."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ BUFFER_BYTES = 48 * 1024 * 1024
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run behaves; the target's settings of the same names say more.
+    """The options of a run; the target's settings of the same names explain them.
 
     Attributes:
         file_bytes: Compressed size of a file.
@@ -64,7 +64,7 @@ class RunOptions:
 
 @dataclass
 class Committed:
-    """What a run has committed to one table.
+    """The commits of a run to one table.
 
     Attributes:
         size: Compressed bytes.
@@ -78,7 +78,7 @@ class Committed:
 
 
 class _Stream:
-    """What a run holds of one stream."""
+    """The state of one stream in a run."""
 
     def __init__(self, writer: TableWriter, table: TableName, *, ahead: bool) -> None:
         self.writer = writer

@@ -1,4 +1,4 @@
-"""What a run knows of its streams: their SCHEMAs, and what a record of each must go through."""
+"""The streams of a run: their SCHEMAs, and what a record of each must go through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run did, as data: in a file, and as events, once it has ended."""
+"""The summary of a run: in a file, and as events, once it has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether records are what their schema says: proven by types, else decided in full."""
+"""Validation of records by their schema: proven by types, else decided in full."""
 
 from __future__ import annotations
 

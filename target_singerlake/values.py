@@ -1,4 +1,4 @@
-"""Whether a reader can have a record's values as what its columns are.
+"""Checks that a reader can read a record's values as what its columns are.
 
 A record may be valid and yet hold what no column can: a date-time of the year 0, an integer past
 64 bits. The rule is the readers' own (``singerlake.format.values``). A batch that decodes into

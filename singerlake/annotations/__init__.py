@@ -1,1 +1,1 @@
-"""What people and jobs say of a lake: set, checked, kept, exported. Plain data; no terminal."""
+"""Annotations by people and jobs: set, checked, kept, exported. Plain data; no terminal."""

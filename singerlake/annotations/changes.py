@@ -19,7 +19,7 @@ from singerlake.log.capabilities import open_for_writing
 
 @dataclass(frozen=True)
 class Change:
-    """What is newly said of one subject; what is not mentioned stays.
+    """The new annotations of one subject; those that it does not mention stay.
 
     Attributes:
         values: By field; None and an empty list clear it.

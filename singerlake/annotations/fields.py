@@ -1,4 +1,4 @@
-"""What can be said of a lake, a tap, a table and a column, and in which form."""
+"""The annotations that a lake, a tap, a table and a column can have, and their form."""
 
 from __future__ import annotations
 

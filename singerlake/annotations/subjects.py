@@ -1,4 +1,4 @@
-"""What an annotation is about: the lake, a tap, a table, or a column."""
+"""The subject of an annotation: the lake, a tap, a table, or a column."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def check_known(lake: Lake, subjects: Sequence[Subject]) -> None:
 
 
 class _Present:
-    """What a lake has; each tap is listed and each table read once."""
+    """The taps and tables of a lake; each tap is listed and each table read once."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake

@@ -1,4 +1,4 @@
-"""What programs hold: a lake, its tables, and their states."""
+"""The API for programs: a lake, its tables, and their states."""
 
 from singerlake.api.lake import Lake, LakeSnapshot
 from singerlake.api.snapshot import Snapshot

@@ -63,7 +63,7 @@ class Scanned(Dataset):  # type: ignore[misc]  # pyarrow has no types
 
 @dataclass(frozen=True)
 class _Scanner:
-    """What DuckDB asks of a scanner.
+    """The part of a scanner that DuckDB uses.
 
     Attributes:
         to_reader: Opens the stream of rows.
@@ -82,7 +82,7 @@ def can_be_scanned(schema: pa.Schema) -> bool:
 
 
 class PolarsScan:
-    """What Polars calls for the rows that a query needs.
+    """A source of rows that Polars calls for each query.
 
     Args:
         opened: Protects the snapshot, until what it returns is closed.

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Found:
-    """What reads the rows of a snapshot.
+    """A reader of the rows of a snapshot.
 
     Attributes:
         read: Reads columns of it; by an index, also with a filter.

@@ -1,4 +1,4 @@
-"""Which engine runs an operation: this process if the work is small, Spark otherwise."""
+"""The choice of engine: this process if the work is small, Spark otherwise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VARIABLE = "SINGERLAKE_ENGINE"
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """What an operation may run on.
+    """The engines that an operation may run on.
 
     Attributes:
         name: ``auto`` for this process if the work is small and for Spark otherwise, or else the

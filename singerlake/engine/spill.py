@@ -21,7 +21,7 @@ SEGMENT_BYTES = 1 << 20
 
 
 class Span(NamedTuple):
-    """Where some rows stand in the file."""
+    """The place of some rows in the file."""
 
     start: int
     length: int

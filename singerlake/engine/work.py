@@ -1,4 +1,4 @@
-"""How much an operation has to do: what decides whether it is done in this process."""
+"""The work of an operation, which decides whether it is done in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What files hold, as a column of bytes: read by tasks, as much at a time as fits into memory."""
+"""The content of files as a column of bytes: read by tasks, as much as fits into memory."""
 
 from __future__ import annotations
 

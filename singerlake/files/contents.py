@@ -60,7 +60,7 @@ class Stored:
 
 
 class Contents:
-    """What a table has, and what is stored in it anew; for any number of threads.
+    """The files that a table has, and those stored now; for any number of threads.
 
     What the table's rows name and the store has lost counts as not there: it is stored again.
 

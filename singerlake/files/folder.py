@@ -52,7 +52,7 @@ class FolderFile:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a look at a folder shows.
+    """The files that a look at a folder shows.
 
     Attributes:
         files: How many files there are.

@@ -159,7 +159,7 @@ class HandedOn:
 
 @dataclass(frozen=True)
 class Received:
-    """What a tap of ours said of a file.
+    """The description of a file by a tap of ours.
 
     Attributes:
         raw: The object as it was in the lake that it comes from.

@@ -1,4 +1,4 @@
-"""Which files a table has already, by their hashes, in memory that does not grow with them."""
+"""The files that a table has already, by hash, in memory that does not grow with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where files that rows name may come from: folders and buckets that the settings allow.
+"""Sources of files that rows name: folders and buckets that the settings allow.
 
 What a record says is not trusted: it may name a password file, a device, or a server that only
 this machine can reach. So a path counts only below a root, and is opened step by step, without
@@ -39,7 +39,7 @@ class MissingFileError(InputError):
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What may be read.
+    """The folders, buckets and servers that may be read.
 
     Attributes:
         roots: Folders, and ``s3://bucket/prefix`` and the like; files lie below one of them.

@@ -31,7 +31,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 @dataclass(frozen=True)
 class StoredFile:
-    """What a row says of a file in the lake.
+    """A file in the lake, as a row describes it.
 
     Attributes:
         path: Where it lies, within the table's folder.

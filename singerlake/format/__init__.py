@@ -1,1 +1,1 @@
-"""What bytes mean: names, hashes, blocks, the log's entries. Pure, no I/O."""
+"""The meaning of bytes: names, hashes, blocks, the log's entries. Pure, no I/O."""

@@ -1,4 +1,4 @@
-"""What people and jobs say of a lake, its taps, tables and columns, in ``raw/singerlake.json``."""
+"""Annotations of a lake, its taps, tables and columns, in ``raw/singerlake.json``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class ColumnEntry(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What people say of a column, or of a property inside one.
+    """The annotations of a column, or of a property inside one.
 
     Attributes:
         owner: Who answers for it: a person or a team.
@@ -28,7 +28,7 @@ class ColumnEntry(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Annotations(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What people say of a lake, of a tap and of a table.
+    """The annotations of a lake, of a tap and of a table.
 
     Attributes:
         owner: As a column's, like all that is not listed here.
@@ -49,7 +49,7 @@ class Annotations(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class TableEntry(Annotations, frozen=True, kw_only=True):
-    """What people say of a table, and of its columns by their names."""
+    """The annotations of a table, and of its columns by their names."""
 
     columns: dict[str, ColumnEntry] = {}
 
@@ -77,7 +77,7 @@ class JobRun(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class TapEntry(Annotations, frozen=True, kw_only=True):
-    """What the lake's file says of a tap.
+    """The annotations of a tap in the lake's file.
 
     Attributes:
         last_run: The last run of the target that brought its streams.

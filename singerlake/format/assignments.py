@@ -1,4 +1,4 @@
-"""What ``update --set`` says: columns, values, and which of these are literals."""
+"""Assignments of ``update --set``: columns, values, and which of these are literals."""
 
 from __future__ import annotations
 

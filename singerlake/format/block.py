@@ -55,7 +55,7 @@ MAX_REPLACED = 4096
 
 @dataclass(frozen=True)
 class Header:
-    """What a block's own header says.
+    """The facts in a block's own header.
 
     Attributes:
         length: Bytes of the whole member, header and trailer included.
@@ -70,7 +70,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a block says that was put together from others.
+    """The origin of a compacted block, as the block records it.
 
     Attributes:
         number: Its number.

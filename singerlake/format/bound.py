@@ -1,4 +1,4 @@
-"""What a tap's records must be by two words: its own schema's, and what people said."""
+"""The schema for a tap's records: its own, and schema overrides."""
 
 from __future__ import annotations
 

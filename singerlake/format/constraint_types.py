@@ -1,4 +1,4 @@
-"""What kinds of constraints there can be for a column, by its type and its schema.
+"""The kinds of constraints that a column can have, by its type and its schema.
 
 A constraint is kept by everybody who looks: the target and a change hold records against the
 schema that it is laid over, a freeze and an alteration hold values against each other. So there

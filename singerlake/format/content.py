@@ -66,7 +66,7 @@ _STORED = msgspec.json.Decoder(_Stored)
 
 @dataclass(frozen=True)
 class Place:
-    """Where files may be in a value.
+    """The places of files in a value.
 
     Attributes:
         is_file: Whether the value itself says of one, if it is an object.

@@ -21,7 +21,7 @@ ALGORITHM = "lv1"
 
 
 class LakeTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a lake version says of a table.
+    """A table in a lake version.
 
     Attributes:
         tap: The tap.

@@ -27,7 +27,7 @@ from singerlake.format.version_notes import (
 
 
 class Operation(str, Enum):
-    """What a transaction does, by the word that the log has for it.
+    """An operation, by the word that the log has for it.
 
     A later release may bring more, so :class:`Entry` takes any word, and what none of these
     rules names counts as a change of rows.
@@ -96,7 +96,7 @@ class FileList(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
 
 
 class Block(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
-    """Where a block lies and what it holds.
+    """The place of a block, and its content.
 
     Attributes:
         number: 1, 2, 3, … per table, by commit order; the row version of all its rows.

@@ -38,7 +38,7 @@ class TransactionSummary(
     gc=False,
     forbid_unknown_fields=True,
 ):
-    """What the manifest keeps of a log entry: enough to write the entry again.
+    """The summary of a log entry in the manifest: enough to write the entry again.
 
     ``gc=False`` here, and for blocks: there may be hundreds of thousands of them, none can be
     part of a circle, and a table of 200,000 blocks opens in 0.18 s instead of 0.42 s of

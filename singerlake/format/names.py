@@ -324,7 +324,7 @@ def lake_version_number(key: str) -> int | None:
 
 @dataclass(frozen=True)
 class TableRef:
-    """What a person writes to mean a table: ``tap.stream``, ``tap.stream.2``, ``tap.stream.@17``.
+    """A reference to a table: ``tap.stream``, ``tap.stream.2``, ``tap.stream.@17``.
 
     Attributes:
         table: The table.
@@ -391,7 +391,7 @@ def written(table: TableName, known: set[TableName] | None) -> str:
 
 @dataclass(frozen=True)
 class LockTarget:
-    """What a lock's key says.
+    """The target that a lock's key names.
 
     Attributes:
         table: Whose; None for the lake's.

@@ -1,4 +1,4 @@
-"""What a copy of some lake versions says of the others: which tables of theirs it has not."""
+"""The record in a copy of which tables of other lake versions it does not have."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AbsentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Absence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is absent of a lake version.
+    """The tables that a copy lacks of a lake version.
 
     Attributes:
         number: The lake version's.

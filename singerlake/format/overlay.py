@@ -1,4 +1,4 @@
-"""What people said of a table's columns, key and rows: its overlay, as the log keeps it.
+"""Schema overrides of a table's columns, key and rows: its overlay, as the log keeps it.
 
 It lies over every schema that the table has or gets, so that the tap's next SCHEMA undoes none of
 it; how it does so is in ``laid.py``. An overlay is whole: each one replaces the one before.
@@ -14,7 +14,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
 class ColumnOverlay(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a person said of a column, by the name that it has in the table's records.
+    """The override of a column, by the name that it has in the table's records.
 
     Attributes:
         type: What it is read as: ``text``, or as a JSON Schema says; None leaves it to the tap.
@@ -57,7 +57,7 @@ class AddedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Constraint(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What must hold of every row; a null keeps all of them but ``not-null``.
+    """A condition for every row; a null meets all of them but ``not-null``.
 
     Attributes:
         kind: What it asks for.

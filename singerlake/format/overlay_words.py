@@ -1,4 +1,4 @@
-"""What an overlay says in words, and in what two of them differ."""
+"""An overlay in words, and the differences of two."""
 
 from __future__ import annotations
 

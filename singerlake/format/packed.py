@@ -174,7 +174,7 @@ class PackedSequence(Sequence[T]):
 
 
 class Noted:
-    """What is to be known of all transactions of a log, taken down as they are read.
+    """The facts of all transactions of a log, taken down as they are read.
 
     Attributes:
         operations: What they did.

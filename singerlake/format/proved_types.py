@@ -1,4 +1,4 @@
-"""That the types of a block's values are proved, in its gzip header: by whom, and for which schema.
+"""The proof of a block's types, in its gzip header: by whom, and for which schema.
 
 Who says it has decoded every line. A reader may then take a parser that would make 1 of ``1.5`` or
 ``"1"`` in a column of whole numbers, for there is none. It is no part of the log, whose entries

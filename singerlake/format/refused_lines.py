@@ -1,4 +1,4 @@
-"""What tables of refused lines hold, by which they are told from a tap's own of such a name."""
+"""Dead-letter tables: the columns by which they are recognised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What log entries and manifests have in common: a format number, and a hash of their own bytes.
+"""The common part of log entries and manifests: a format number, and a hash of their bytes.
 
 From format 2 on such a file ends in a line of its own with its hash, the SHA-256 of all bytes
 before that line, so that a byte which changed on the store is found whenever the file is read.

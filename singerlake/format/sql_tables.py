@@ -131,7 +131,7 @@ def _match(tap: str, stream: str, known: Collection[TableName]) -> TableName | N
 
 @dataclass
 class _Level:
-    """What is known between two brackets.
+    """The state of the parser between two brackets.
 
     Attributes:
         query: Whether it is one, or a list of tables; else FROM means something else.

@@ -41,7 +41,7 @@ INT64 = range(-(1 << 63), 1 << 63)
 
 
 class Kind(Enum):
-    """What a column holds."""
+    """The kind of a column's values."""
 
     INTEGER = "int64"
     NUMBER = "double"

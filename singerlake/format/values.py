@@ -1,4 +1,4 @@
-"""What a value of a lake is: the one rule by which readers read and the target checks.
+"""Values of a lake: the one rule by which readers read and the target checks.
 
 A value is read from its JSON text, under the type of its column, and never cut, rounded or
 guessed at: it fits, or it is a misfit.

@@ -1,4 +1,4 @@
-"""What the log says of versions after they were frozen: one was deleted, or rows of it erased.
+"""Log entries about versions after they were frozen: a deletion, or an erasure of rows.
 
 Of an erasure it is said who did it, why, and what became of each version; never which rows went: no
 key, and no hash of a key or of a row, for whoever can guess a row could confirm the guess by that.
@@ -15,7 +15,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
 class VersionDeletion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """That a table version is no more: what its log entry says of it.
+    """The deletion of a table version, as its log entry records it.
 
     Attributes:
         version: Its number.
@@ -29,7 +29,7 @@ class VersionDeletion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_un
 
 
 class Deleted(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """That a table version is no more: what is kept of it beside what it was.
+    """The deletion of a table version, kept with the facts of the version.
 
     Attributes:
         transaction: The one that deleted it. Until the history floor has come to it, the
@@ -46,7 +46,7 @@ class Deleted(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
 
 class Notice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the keys of erased rows are told to readers that are behind, and how long.
+    """A notice of erased keys to readers that are behind, with its place and its end.
 
     Attributes:
         id: Names the object that has them, with 32 random hexadecimal digits.
@@ -58,7 +58,7 @@ class Notice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BlockedKeys(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which keys no row may come with again; the log knows none of them.
+    """The list of blocked keys, of which the log contains none.
 
     Attributes:
         keys: How many; 0 for none any more.
@@ -76,7 +76,7 @@ class BlockedKeys(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
 
 
 class Erasure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """That rows are erased, as an ``erase-start`` and its ``erase`` say.
+    """An erasure of rows, as an ``erase-start`` and its ``erase`` record it.
 
     Attributes:
         reason: Why.
@@ -97,7 +97,7 @@ class Erasure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 class ErasedVersion(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """What a table version is after an erasure: as it was, less exactly the erased rows.
+    """A table version after an erasure: as it was, less exactly the erased rows.
 
     That this is so, the writer has proved before it committed.
 
@@ -119,7 +119,7 @@ class ErasedVersion(
 
 
 class VersionErasure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """That rows of a table version were erased: what is told of it beside what it is now.
+    """The erasure of rows of a table version, kept with what the version is now.
 
     Attributes:
         transaction: The ``erase``; fingerprints that were told before it no longer hold.

@@ -24,7 +24,7 @@ _AS_THE_TAP_SAYS = ColumnOverlay()
 
 @dataclass(frozen=True)
 class WrittenUnder:
-    """How a change writes records.
+    """The schema and the members with which a change writes records.
 
     Attributes:
         entry: The schema that they are written under, by member.

@@ -1,1 +1,1 @@
-"""How a table changes: the log, its checkpoint, staged blocks, commits and locks."""
+"""The changes of a table: the log, its checkpoint, staged blocks, commits and locks."""

@@ -58,7 +58,7 @@ class Log(Protocol[E]):
 
 
 class Begun:
-    """Whether this process has begun to create a log entry: until then no commit is its own.
+    """A mark that this process has begun to create a log entry: earlier commits are not its own.
 
     Attributes:
         any: Whether it has; what became of it is another question.

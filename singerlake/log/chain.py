@@ -1,4 +1,4 @@
-"""What an entry must be to go on with a table's log, and what the manifest keeps of it."""
+"""The rules for an entry that continues a table's log, and its trace in the manifest."""
 
 from __future__ import annotations
 

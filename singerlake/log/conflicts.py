@@ -1,4 +1,4 @@
-"""What may come between reading a table and committing to it: every rule, named.
+"""Conflicts between reading a table and committing to it: every rule, named.
 
 An operation reads a snapshot, works, perhaps for an hour, and commits on top of whatever the log
 has by then. Each rule here holds what the operation relied on against the *present* snapshot, and

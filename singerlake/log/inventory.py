@@ -1,4 +1,4 @@
-"""What the lake's file and the catalogues list, held against the folders that are there.
+"""The lists of the lake's file and the catalogues, compared with the folders.
 
 Both lists are written after a commit and never shortened, so what they name was there once. The
 catalogues can be made again from the logs; the lake's file cannot, for it has people's words.
@@ -67,7 +67,7 @@ class Lost:
 
 @dataclass
 class Inventory:
-    """What holding the lists against the folders shows.
+    """The differences between the lists and the folders.
 
     Attributes:
         lost: What is listed and gone.

@@ -1,4 +1,4 @@
-"""What of the lake's versions was not copied, where a lake is a copy of some of them."""
+"""Lake versions that were not copied, if a lake is a copy of some of them."""
 
 from __future__ import annotations
 

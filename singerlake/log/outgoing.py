@@ -1,4 +1,4 @@
-"""What lies over the lines of a table that go out: its columns are those that a query shows.
+"""The overlay of lines that go out: their columns are those that a query shows.
 
 A block's lines are written under a schema of their own. A column that the source has stopped
 sending still goes out with the lines that have it. A column that was added with ``alter

@@ -1,4 +1,4 @@
-"""Whether syncs seem to have brought a whole table again and again, with no key to tell rows by.
+"""Repeated full syncs of a table without a key to tell rows by.
 
 Only the log is asked, so this is a guess from sizes, and whoever shows it must say "if".
 """

@@ -1,4 +1,4 @@
-"""What entries of a log may still say once rows were erased.
+"""The contents of log entries after an erasure of rows.
 
 Who has a fingerprint of before an erasure, and the rows that were left, can confirm a guess at an
 erased row: the two differ by exactly that row. So can who has the checksum of a block that had the
@@ -31,7 +31,7 @@ _KNOWN = frozenset(map(str, Operation))
 
 
 class _Told(NamedTuple):
-    """What an erasure left of one version or block: by whom, allowed by what, and what."""
+    """The result of an erasure for one version or block: by whom, allowed by what, and what."""
 
     erase: int
     announced: int
@@ -41,7 +41,7 @@ class _Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Erasures:
-    """What all erasures of a table left of its versions and blocks, by the last word on each.
+    """The results of all erasures for a table's versions and blocks, by the last word on each.
 
     Attributes:
         last: The last ``erase``; 0 where there was none.

@@ -1,4 +1,4 @@
-"""What is to be compared: two states of a table, and how their schemas differ.
+"""The plan of a comparison: two states of a table, and how their schemas differ.
 
 Plain data, from the log alone. Both states are read as the second of them reads its rows: with its
 columns, their types, and its key. So a row that nobody wrote in between is never a change,
@@ -97,7 +97,7 @@ class SchemaChange:
 
 
 class Matching(Enum):
-    """How a row of one state finds itself in the other."""
+    """The way in which a row of one state finds itself in the other."""
 
     KEY = "key"
     """By the key, which is the same in both."""
@@ -109,7 +109,7 @@ class Matching(Enum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What will be compared.
+    """The two states to be compared.
 
     Attributes:
         before: The first state.

@@ -89,7 +89,7 @@ class _Kept:
 
 
 class StagedTable:
-    """What one update will add to one table.
+    """The rows that one update will add to one table.
 
     Args:
         file_bytes: Roll to a new file at this compressed size.

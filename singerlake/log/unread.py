@@ -28,7 +28,7 @@ _SAYS_MORE = sorted(set(Entry.__struct_fields__) - _OF_ROWS)
 
 
 class Past:
-    """What a snapshot leaves out.
+    """The past of a table, which a snapshot leaves out.
 
     Args:
         read: Reads the table as of where the past begins to be known, with some entries after it.

@@ -30,7 +30,7 @@ LeaveOut = Callable[[TableState, StagedTable], None]
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How a writer behaves.
+    """The options of a writer.
 
     Attributes:
         lock_wait_seconds: How long to wait for another writer of the same schema.

@@ -1,1 +1,1 @@
-"""What is done to tables, one module a verb: options, plan, run, result."""
+"""Operations on tables, one module a verb: options, plan, run, result."""

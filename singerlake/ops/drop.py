@@ -34,7 +34,7 @@ from singerlake.storage.base import Store
 
 @dataclass(frozen=True)
 class Holdings:
-    """What a table holds that goes with it, or comes back.
+    """The contents of a table that go with it, or come back.
 
     Attributes:
         transaction: Its last one, or the one that dropped it or brought it back.

@@ -36,7 +36,7 @@ WHAT = "freezing a version"
 
 @dataclass(frozen=True)
 class FreezeOptions:
-    """What to freeze, and how.
+    """The options of a freeze.
 
     Attributes:
         at: The transaction whose state gets a version; the head by default.
@@ -58,7 +58,7 @@ class FreezeOptions:
 
 @dataclass(frozen=True)
 class Frozen:
-    """What a freeze made.
+    """The result of a freeze.
 
     Attributes:
         version: The version as the log has it.
@@ -224,7 +224,7 @@ MAX_LABEL = 100
 
 @dataclass(frozen=True)
 class FreezePlan:
-    """What will be frozen.
+    """The plan of a freeze.
 
     Attributes:
         at: The table at the transaction to be frozen.

@@ -23,7 +23,7 @@ from singerlake.ops.freeze_lake_plan import LakeFreeze
 
 @dataclass(frozen=True)
 class LakeFreezeOptions:
-    """What to freeze as one, and how.
+    """The options of a freeze of many tables as one.
 
     Attributes:
         label: A name that can stand for the lake version's number.
@@ -42,7 +42,7 @@ class LakeFreezeOptions:
 
 @dataclass(frozen=True)
 class LakeFrozen:
-    """What a freeze of many tables made.
+    """The result of a freeze of many tables.
 
     Attributes:
         version: The lake version; None if a table could not be frozen.

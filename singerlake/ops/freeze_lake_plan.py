@@ -39,7 +39,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Head:
-    """Where a table's log ends.
+    """The end of a table's log.
 
     Attributes:
         dropped: Whether the table was dropped.
@@ -119,7 +119,7 @@ def _look(
 
 @dataclass(frozen=True)
 class LakeFreeze:
-    """What will be frozen as one.
+    """The plan of a freeze of many tables as one.
 
     Attributes:
         label: The lake version's name beside its number.

@@ -27,7 +27,7 @@ from singerlake.version import FORMAT
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What a rebuild did to a table.
+    """The result of a rebuild of a table.
 
     Attributes:
         table: Which.
@@ -103,7 +103,7 @@ def rebuild_table(
 
 @dataclass
 class _Locked:
-    """What is to become of files beside a writer's lock, where nothing names them.
+    """The files beside a writer's lock that nothing names, and their fate.
 
     Attributes:
         include: They are taken in.

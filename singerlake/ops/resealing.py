@@ -29,7 +29,7 @@ from singerlake.storage.base import Store
 
 @dataclass(frozen=True)
 class Resealed:
-    """What was rewritten.
+    """The files that were rewritten.
 
     Attributes:
         head: The table, as it is now.

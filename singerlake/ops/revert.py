@@ -43,7 +43,7 @@ WHAT = "reverting a table"
 
 @dataclass(frozen=True)
 class RevertOptions:
-    """Where to go back to, and how.
+    """The options of a revert.
 
     Attributes:
         to: The transaction to go back to.

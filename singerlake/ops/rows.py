@@ -41,7 +41,7 @@ WHAT = "reading a row's history"
 
 @dataclass(frozen=True)
 class RowsOptions:
-    """Which row.
+    """The row whose history is asked for.
 
     Attributes:
         key: The value of each column of the key, as text.

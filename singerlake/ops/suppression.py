@@ -1,4 +1,4 @@
-"""What is kept of the keys of erased rows, and an end of it.
+"""Kept keys of erased rows, and an end of keeping them.
 
 Keys that no row may come with are blocked until they are let in again; those of which readers are
 told are kept for a time.

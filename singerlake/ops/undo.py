@@ -44,7 +44,7 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class UndoOptions:
-    """What to undo, and how.
+    """The options of an undo.
 
     Attributes:
         numbers: The transactions, in any order.
@@ -88,7 +88,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Undone:
-    """What an undo did, or would do.
+    """The result of an undo, or of its dry run.
 
     Attributes:
         undone: The transactions that were taken back.

@@ -23,7 +23,7 @@ from singerlake.snapshot.from_blocks import reading
 
 @dataclass(frozen=True)
 class UpdateOptions:
-    """What is set, and of which rows.
+    """The options of an update: the values, and the rows.
 
     Attributes:
         values: New values by column, as SQL.

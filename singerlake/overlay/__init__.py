@@ -1,1 +1,1 @@
-"""What people say of a table's columns, beside what its tap says: the plan and the commit."""
+"""Schema overrides of a table's columns: the plan and the commit."""

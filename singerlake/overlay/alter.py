@@ -42,7 +42,7 @@ OverlayChange = Callable[[TableState], Overlay]
 
 @dataclass(frozen=True)
 class AlterOptions:
-    """How a table is altered.
+    """The options of an alteration.
 
     Attributes:
         comment: Why; kept with the transaction.
@@ -66,7 +66,7 @@ class AlterOptions:
 
 @dataclass(frozen=True)
 class AlterPlan:
-    """What will be altered.
+    """The plan of an alteration.
 
     Attributes:
         overlay: What people say of it from then on.
@@ -209,7 +209,7 @@ def retyped_columns(before: TableState, after: TableState) -> set[str]:
 
 @dataclass(frozen=True)
 class Altered:
-    """What an alteration did, or would do.
+    """The result of an alteration, or of its dry run.
 
     Attributes:
         changes: In words; nothing where there was nothing to do.
@@ -371,7 +371,7 @@ def _with_rows(present: TableState, entry: Entry, rewritten: Rewritten) -> Entry
 
 @dataclass(frozen=True)
 class Retyped:
-    """What became of a column.
+    """The result of a new type for a column.
 
     Attributes:
         column: Its name.

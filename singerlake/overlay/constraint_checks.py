@@ -1,4 +1,4 @@
-"""What a table's columns and its constraints are to each other, asked before either is changed."""
+"""Rules between a table's columns and its constraints, checked before either is changed."""
 
 from __future__ import annotations
 

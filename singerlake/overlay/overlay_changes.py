@@ -1,4 +1,4 @@
-"""What a person may say of a table's columns, key and rows: each as a change of its overlay.
+"""Schema overrides of columns, key and rows: each as a change of the overlay.
 
 Each function takes the table as it is and returns the overlay that it would have. Several go one
 after the other: ``snapshot.laid_over(overlay)`` is the table under the overlay of the first. What

@@ -1,1 +1,1 @@
-"""What the tap and the target share: their command line, their settings, their start."""
+"""The common part of tap and target: their command line, their settings, their start."""

@@ -1,4 +1,4 @@
-"""What a Singer plugin's command line gives: settings, and files of JSON, each read once.
+"""Arguments of a Singer plugin: settings, and files of JSON, each read once.
 
 The SDK reads ``--config`` from files only, and ends in a traceback over anything else.
 """

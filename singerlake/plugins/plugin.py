@@ -1,4 +1,4 @@
-"""What tap and target do alike where the SDK's plugins read their settings."""
+"""The common part of tap and target where the SDK's plugins read their settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a plugin's command imports what it needs, and not what it does not."""
+"""Imports of a plugin's command: those that it needs, and no others."""
 
 from __future__ import annotations
 

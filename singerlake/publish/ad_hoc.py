@@ -25,7 +25,7 @@ from singerlake.storage.options import StoreOptions, from_environment
 
 @dataclass(frozen=True)
 class AdHoc:
-    """What is said of a projection in a command or a call; texts as people write them.
+    """A projection given in a command or a call; texts as people write them.
 
     Attributes:
         to: Where it is published: a folder, or ``s3://bucket/prefix`` …

@@ -22,7 +22,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 class Bounds(NamedTuple):
-    """What the values of a column lie between.
+    """The bounds of a column's values.
 
     Attributes:
         low: None where there is none but null.

@@ -1,4 +1,4 @@
-"""What reads what: projections in the order in which they can run, and mistakes of the whole."""
+"""The graph of projections, in the order in which they can run, and its mistakes."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class _Descending:
 
 
 class Order:
-    """What rows are ordered by: nulls are last, and NaN is greater than all numbers.
+    """An order of rows: nulls are last, and NaN is greater than all numbers.
 
     Args:
         by: Columns and directions; none to leave rows as they lie.

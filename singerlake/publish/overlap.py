@@ -1,4 +1,4 @@
-"""How far published files are from being in one order."""
+"""The overlap of published files: how far they are from being in one order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps files apart: partition values of rows, and the folders that are named by them.
+"""Partitions of files: values of rows, and the folders that are named by them.
 
 Folders are named as Hive has it, ``country=DE/``, which every reader of folders knows. Buckets are
 those of Iceberg: the 32-bit murmur3 of a value's bytes, so that its tables share them.

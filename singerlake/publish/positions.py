@@ -1,4 +1,4 @@
-"""How far a projection is: the states that it shows, held against the tables as they are."""
+"""Positions of a projection: the states that it shows, compared with the tables as they are."""
 
 from __future__ import annotations
 

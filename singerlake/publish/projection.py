@@ -1,4 +1,4 @@
-"""What a projection is: rows, by SQL over tables of a lake, and where they go.
+"""A projection: rows, by SQL over tables of a lake, and their destination.
 
 Plain data. It is read from a file of projections, or put together from a command's options.
 """
@@ -39,7 +39,7 @@ DECIDE_ROWS = frozenset({"sql", "key", "rules"})
 
 
 class Format(str, Enum):
-    """How published rows lie on a store."""
+    """The format of published rows on a store."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -59,7 +59,7 @@ class Format(str, Enum):
 
 
 class OnSchemaChange(str, Enum):
-    """What becomes of a projection whose rows get other columns."""
+    """The fate of a projection whose rows get other columns."""
 
     EVOLVE = "evolve"
     """What was published follows."""
@@ -82,7 +82,7 @@ class OrderKey:
 
 
 class Transform(str, Enum):
-    """What a partition is made of, as Iceberg names it."""
+    """A partition transform, as Iceberg names it."""
 
     IDENTITY = "identity"
     YEAR = "year"
@@ -117,7 +117,7 @@ class PartitionKey:
 
 @dataclass(frozen=True)
 class Target:
-    """Where and how rows are published.
+    """The destination and the form of published rows.
 
     Attributes:
         uri: A folder, or ``s3://bucket/prefix``, ``gs://…`` or ``az://…``.

@@ -1,4 +1,4 @@
-"""What lies at a destination: which files, in what order, and which state of the lake they show."""
+"""The content of a destination: files, their order, and the state of the lake they show."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SourceState:
 
 @dataclass(frozen=True)
 class Position:
-    """How far something is up to date. It is part of the very commit that makes it so.
+    """The position up to which something is current. It is part of the commit that makes it so.
 
     Attributes:
         definition: Its hash, see ``Projection.definition``.
@@ -108,7 +108,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Published:
-    """What a destination holds.
+    """The content of a destination.
 
     Attributes:
         position: What it shows.
@@ -132,7 +132,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Commit:
-    """What is to be published, as one step that readers see whole or not at all.
+    """The files to be published, as one step that readers see whole or not at all.
 
     One that has a version changes nothing of what readers see who name none: the rows of its files
     become readable as that version, beside the rest. Where all its files are kept ones, that is

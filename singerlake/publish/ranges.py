@@ -1,4 +1,4 @@
-"""Where rows lie among published files, and which files an increment writes again.
+"""Places of rows among published files, and the files that an increment writes again.
 
 A file covers the rows of its partition whose first order value lies between its bounds. Rows that
 change are looked up there, so that only files that may hold them are read back.
@@ -64,7 +64,7 @@ def _sorted(files: Sequence[DataFile]) -> dict[Partition, list[int]]:
 
 @dataclass
 class Found:
-    """Where some rows lie.
+    """The places of some rows.
 
     Attributes:
         inside: Of each file, how many it may hold.
@@ -248,7 +248,7 @@ class Slots:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which files are written again.
+    """The plan of the files that are written again.
 
     Attributes:
         touched: They, by index.

@@ -1,4 +1,4 @@
-"""What the log of a staging table says of its refreshes, and of what else was done to it.
+"""Refreshes in the log of a staging table, and other changes of it.
 
 A refresh is a transaction of the table, and its metadata say what it was computed of. So the rows
 and how far they go are one commit, and `history` shows both.

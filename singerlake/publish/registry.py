@@ -1,4 +1,4 @@
-"""What is published of a lake, as its own file says it: for people and for `unpublish`.
+"""The registry of publications in the lake's own file: for people and for `unpublish`.
 
 Nothing goes by it: whether a projection is up to date its destination tells, and a file that was
 lost is filled again by the next `publish`.

@@ -1,4 +1,4 @@
-"""What is published of tables whose rows are erased: whether it can be published anew, and is due.
+"""Published copies of tables whose rows are erased: whether they can be republished.
 
 Only the file that declares a projection says how. What lies at a destination does not tell whether
 all from before an erasure is gone there, so the lake's own file does.
@@ -35,7 +35,7 @@ class Stuck:
 
 @dataclass(frozen=True)
 class Renewals:
-    """What is published of some tables.
+    """The published copies of some tables.
 
     Attributes:
         known: All that is declared; None where nothing is published of the tables.

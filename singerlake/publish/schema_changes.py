@@ -1,4 +1,4 @@
-"""How the columns of a projection's rows differ from those that were staged, and the way there.
+"""Changes of a projection's columns since they were staged, and the way there.
 
 The columns that a projection has are those of its table: one that the SQL gives no more is dropped,
 as it would be gone from a table made anew. What people said of the others stays.

@@ -27,7 +27,7 @@ Run = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Shares:
-    """Which files belong together, and which share a row is of. Sent to executors.
+    """The shares of files that belong together, and of rows. Sent to executors.
 
     Attributes:
         runs: Of each share, its files in the order of the rows.

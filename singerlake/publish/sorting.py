@@ -23,7 +23,7 @@ MOST_SAMPLED = 4096
 
 @dataclass(frozen=True)
 class Sorting:
-    """What rows are sorted by. Sent to executors.
+    """The columns that rows are sorted by. Sent to executors.
 
     Attributes:
         by: Columns and directions.
@@ -69,7 +69,7 @@ def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 @dataclass(frozen=True)
 class Keys:
-    """What rows are compared by, column by column; no value is NaN.
+    """The values that rows are compared by, column by column; no value is NaN.
 
     Attributes:
         values: A row for each row.
@@ -117,7 +117,7 @@ def _flags(array: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Cuts:
-    """Where ranges of rows begin. Sent to executors.
+    """The beginnings of ranges of rows. Sent to executors.
 
     Attributes:
         keys: What the first row of each range but the first is compared by, rising. Several are

@@ -1,4 +1,4 @@
-"""How people write what a projection is made of: columns, orders, partitions, sizes.
+"""The spelling of a projection's parts: columns, orders, partitions, sizes.
 
 Errors say what is wrong with the text. Where it stands is for the caller to say.
 """

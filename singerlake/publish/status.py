@@ -1,4 +1,4 @@
-"""What is out of date and why, from metadata alone: logs, and what destinations say of themselves.
+"""The status of projections, from metadata alone: logs, and the destinations' positions.
 
 Nothing is read of rows, and nothing is written. A refresh decides by the same comparisons.
 """
@@ -27,7 +27,7 @@ from singerlake.storage.side_by_side import LOOKS
 
 
 class Why(str, Enum):
-    """Why a projection is out of date, as a word for programs."""
+    """The reason why a projection is out of date, as a word for programs."""
 
     NEVER_BUILT = "never_built"
     """There is no staging table, or nothing at the destination."""
@@ -68,7 +68,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Status:
-    """Whether a projection is up to date.
+    """The status of a projection.
 
     Attributes:
         reasons: Why it is not; none where it is.
@@ -151,7 +151,7 @@ def _published(projection: Projection) -> Published | SingerlakeError | None:
 
 @dataclass(frozen=True)
 class _Look:
-    """What was found."""
+    """The result of a look."""
 
     lake: Lake
     known: Graph

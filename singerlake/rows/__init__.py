@@ -1,1 +1,1 @@
-"""What the bytes of records mean, and what rows that people give become. No Spark."""
+"""The meaning of records' bytes, and the rows that given rows become. No Spark."""

@@ -40,7 +40,7 @@ STATE_FORMAT = 1
 
 
 class State(msgspec.Struct):
-    """What a site says of itself: of what each of its files was made."""
+    """The record in a site of what each of its files was made of."""
 
     site: int = STATE_FORMAT
     software: str = ""
@@ -54,7 +54,7 @@ _PAGE = msgspec.json.Decoder(TablePage)
 
 @dataclass(frozen=True)
 class Options:
-    """How a site is made.
+    """The options of a site.
 
     Attributes:
         form: ``html`` or ``markdown``.
@@ -73,7 +73,7 @@ class Options:
 
 @dataclass
 class Built:
-    """What was done.
+    """The result of a build.
 
     Attributes:
         tables: Tables that the site has.

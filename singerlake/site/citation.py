@@ -1,4 +1,4 @@
-"""How a version is cited."""
+"""The citation of a version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a site goes: a folder, or a bucket. What is there stays as it is until all is made."""
+"""The destination of a site: a folder, or a bucket. It stays as it is until all is made."""
 
 from __future__ import annotations
 

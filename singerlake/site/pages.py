@@ -1,4 +1,4 @@
-"""What the pages of the site say, as plain data: the templates only lay it out."""
+"""The pages of the site as plain data: the templates only lay it out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 
 
 class Said(Annotations, Page, frozen=True, kw_only=True, omit_defaults=False, gc=False):
-    """What people say; owner and freshness are those of what it lies in where it has none."""
+    """The annotations shown; owner and freshness may be those of what it lies in."""
 
     @property
     def anything(self) -> bool:

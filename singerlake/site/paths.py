@@ -1,4 +1,4 @@
-"""Where each page lies, the same in every build: addresses are given away."""
+"""Paths of pages, the same in every build: addresses are given away."""
 
 from __future__ import annotations
 

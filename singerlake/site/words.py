@@ -1,4 +1,4 @@
-"""How numbers, times and texts are written on pages; what a filter of a template does."""
+"""Numbers, times and texts as pages write them; the filters of the templates."""
 
 from __future__ import annotations
 

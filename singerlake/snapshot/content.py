@@ -1,4 +1,4 @@
-"""What a state comes down to: its fingerprints, and its values that do not fit."""
+"""The content of a state: its fingerprints, and its type mismatches."""
 
 from __future__ import annotations
 

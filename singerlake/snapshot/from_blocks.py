@@ -44,7 +44,7 @@ PART_ROWS = 4_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """How a state's blocks are shared out.
+    """The assignment of a state's blocks to tasks.
 
     Attributes:
         tasks: Blocks that can hold a row of the state, by task.

@@ -1,4 +1,4 @@
-"""Whether rows may have a key: a value in each of its columns, and no two rows the same.
+"""Rows that cannot have a key: without a value in it, or with the same as another.
 
 And whether a table folded by it has the rows that it has now, or others come back.
 """

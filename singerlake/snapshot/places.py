@@ -1,4 +1,4 @@
-"""Which rows two states have, compared by their places in the blocks."""
+"""Rows that two states have in common, by their places in the blocks."""
 
 from __future__ import annotations
 

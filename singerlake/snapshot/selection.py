@@ -1,4 +1,4 @@
-"""What somebody wants of a state's rows: some columns, and those rows that a filter keeps.
+"""A selection of a state's rows: some columns, and the rows that a filter keeps.
 
 A filter is an expression of Arrow's over the columns that people see. Only the columns that it
 and the result need are read. A value that does not fit its column is an error where the filter

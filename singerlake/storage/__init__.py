@@ -1,1 +1,1 @@
-"""Where bytes live: a local folder or an S3 bucket, behind one small interface."""
+"""Stores of bytes: a local folder or a bucket, behind one small interface."""

@@ -76,7 +76,7 @@ class Range(NamedTuple):
 
 
 class StoredCopy(NamedTuple):
-    """What a store keeps under a key: an object, or what an object was before.
+    """An object under a key, or a former version of one.
 
     Attributes:
         key: Its key; empty where the store as a whole is meant.
@@ -128,7 +128,7 @@ class Staged(ABC):
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What writers can rely on: found when a store is opened for writing, and fixed from then on.
+    """The capabilities that writers can rely on, found when a store is opened for writing.
 
     Attributes:
         supports_conditional_writes: Whether :meth:`Store.put_if_absent`, :meth:`Store.replace` and
@@ -142,7 +142,7 @@ class Capabilities:
 
 
 class Store(ABC):
-    """Where a lake's bytes live."""
+    """The store of a lake's bytes."""
 
     uri: str
     """How a person names the place, without credentials."""

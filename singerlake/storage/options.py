@@ -1,4 +1,4 @@
-"""How a store is reached and asked: credentials, region, endpoint, encryption, patience."""
+"""Options of a store: credentials, region, endpoint, encryption, patience."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENVIRONMENT = "SINGERLAKE_"
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """How to reach a store. Secrets never show in its ``repr``.
+    """The options of a store. Secrets never show in its ``repr``.
 
     Attributes:
         access_key_id: AWS access key; None uses boto3's usual chain.

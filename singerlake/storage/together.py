@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Publishable(Protocol):
-    """What is staged."""
+    """A staged file that can be published."""
 
     def publish(self, key: str) -> None:
         """Make it durable under a key."""

@@ -1,4 +1,4 @@
-"""What writers began on a store and have not ended: to be gone on with, or to be removed."""
+"""Unfinished work of writers on a store, to be resumed or removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RESUMED_BYTES = 100 << 20
 
 
 class Leftover(NamedTuple):
-    """What a writer that died left on the store, and no key shows.
+    """The remains of a writer that died, which no key shows.
 
     Attributes:
         name: How the store finds it again, and a person may know it.

@@ -1,4 +1,4 @@
-"""What is in a file of records, told by its first bytes: labels are often wrong.
+"""The kind of a file of records, by its first bytes: labels are often wrong.
 
 The SDK calls plain Parquet ``.gz`` and gzips what it calls ``none``. A file is read as a stream,
 in a few megabytes of memory; only what must be read from its end, and is compressed or lies in a
@@ -40,7 +40,7 @@ _APART = 1 << 20
 
 @dataclass(frozen=True)
 class Encoding:
-    """What a BATCH message says of its files.
+    """The encoding of a BATCH message's files.
 
     Attributes:
         format: In small letters; empty where it says nothing.

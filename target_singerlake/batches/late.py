@@ -1,4 +1,4 @@
-"""What takes BATCH messages, made when the first one comes: most runs have none.
+"""The receiver of BATCH messages, made when the first one comes: most runs have none.
 
 To import it takes a tenth of the target's start-up.
 """

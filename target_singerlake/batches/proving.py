@@ -1,4 +1,4 @@
-"""Whether lines of a file are certain to be valid records."""
+"""Proofs that lines of a file are valid records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where files of records may lie: a manifest is input like any other, and may mean harm.
+"""Allowed places of files of records: a manifest is input like any other, and may mean harm.
 
 A name is resolved first, with all its symbolic links and ``..``, and then held against the
 folders and buckets that the settings allow. A file is then opened from the allowed folder on,

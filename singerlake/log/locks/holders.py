@@ -14,7 +14,7 @@ from singerlake.storage.base import KeyMissingError, Store
 
 
 class _Held(msgspec.Struct):
-    """What a lock and a lease have in common; anything may be missing in a damaged one."""
+    """The common part of a lock and a lease; anything may be missing in a damaged one."""
 
     writer: str = msgspec.field(name="writer-id", default="")
     reader: str = msgspec.field(name="reader-id", default="")

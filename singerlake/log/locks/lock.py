@@ -55,7 +55,7 @@ def nobody(writer_id: str) -> bool:  # noqa: ARG001
 
 @dataclass(frozen=True)
 class Waiting:
-    """How a writer treats other writers' locks.
+    """The patience of a writer with other writers' locks.
 
     Attributes:
         wait_seconds: How long to wait for another writer.

@@ -1,4 +1,4 @@
-"""How a lock's file gets onto a store: by conditions, or by the published protocol.
+"""The creation of a lock's file: by conditions, or by the published protocol.
 
 Where the store keeps conditions, creating a file where there is none is one step, and so is
 replacing one that has not changed. Where it ignores them, the writer looks, writes, waits for

@@ -34,7 +34,7 @@ _SUMMARY = msgspec.msgpack.Decoder(AskedSummary)
 
 @dataclass(frozen=True)
 class Asked:
-    """What a change asks of a table's rows.
+    """The request of a change to a table's rows.
 
     Attributes:
         rows: The rows, packed, and what was seen of them, as ``asked_rows.SHARED`` has them.
@@ -77,7 +77,7 @@ class Asked:
 
 
 class Seen:
-    """What has been seen of the rows that are asked for.
+    """The facts seen in the rows that are asked for.
 
     Attributes:
         named: Rows that say which row of the table they mean.

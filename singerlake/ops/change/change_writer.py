@@ -240,7 +240,7 @@ class _Rows:
 
 
 class _Action(NamedTuple):
-    """What becomes of a row that is there."""
+    """The action on a row that is there."""
 
     block: int
     row: int

@@ -1,4 +1,4 @@
-"""What a change writes: where its lines go, and what is wrong with them."""
+"""The lines that a change writes: their target, and their problems."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRITTEN = "first_block long, first_row int, rows long, block binary, problems bi
 
 @dataclass
 class Target:
-    """Where lines go, and what they must be.
+    """The target of lines, and the rules for them.
 
     Attributes:
         under: The schema that records are written under, and what is asked of them.
@@ -70,7 +70,7 @@ class Target:
 
 
 class Places:
-    """Where rows come from that are asked for; their ids, where that is the table itself.
+    """The origin of rows that are asked for; their ids, if that is the table itself.
 
     Few are ever asked for, so that they are looked up one by one.
 
@@ -90,7 +90,7 @@ class Places:
 
 
 class Out:
-    """What one task writes, and what is wrong with it."""
+    """The output of one task, and the problems in it."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

@@ -37,7 +37,7 @@ _SUMMARY = msgspec.msgpack.Decoder(MergeSummary)
 
 @dataclass(frozen=True)
 class Delta:
-    """What becomes of a table's rows.
+    """The difference that a change makes to a table's rows.
 
     Attributes:
         merged: The rows that change, as ``merge_terms.MERGED`` has them.

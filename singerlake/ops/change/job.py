@@ -71,7 +71,7 @@ PresentOf: TypeAlias = Callable[[Engine[Any], Table, ChangePlan, Shape], Present
 
 @dataclass(frozen=True)
 class Changed:
-    """What a change did, or would do.
+    """The result of a change, or of its dry run.
 
     Attributes:
         transaction: The one that it made; None where it made none.

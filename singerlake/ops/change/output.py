@@ -1,4 +1,4 @@
-"""What a change writes: blocks by the engine's tasks, then the one log entry."""
+"""The output of a change: blocks by the engine's tasks, then the one log entry."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from singerlake.storage.base import Store
 
 
 class Mode(str, Enum):
-    """What a row set asks for."""
+    """The request of a row set."""
 
     UPSERT = "upsert"
     """Rows that are there are changed, others inserted."""
@@ -45,7 +45,7 @@ class Mode(str, Enum):
 
 @dataclass(frozen=True)
 class ChangeOptions:
-    """How a table is changed.
+    """The options of a change.
 
     Attributes:
         comment: Why; kept with the transaction.
@@ -73,7 +73,7 @@ class ChangeOptions:
 
 @dataclass(frozen=True)
 class ChangePlan:
-    """What will be changed, before any row is read.
+    """The plan of a change, before any row is read.
 
     Attributes:
         overlay: What people say of the columns from then on; None where that stays as it is.
@@ -147,7 +147,7 @@ def check_words(options: ChangeOptions) -> None:
 
 @dataclass(frozen=True)
 class Written:
-    """What a change has put on the store, and no log entry names yet.
+    """The files that a change has put on the store, and no log entry names yet.
 
     Attributes:
         blocks: In order; they are numbered by the commit.

@@ -1,4 +1,4 @@
-"""What a copy of a lake version leaves out of the others: noted before their entries come.
+"""The tables that a copy of a lake version leaves out, noted before the entries come.
 
 The entries of all lake versions before it go along, so that the chain proves it. Of the tables that
 only these name, the destination says that they were not copied; it says so first, so that at no

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LakeCopy:
-    """What a copy did.
+    """The result of a copy.
 
     Attributes:
         tables: What it did with each table, also where that was nothing.

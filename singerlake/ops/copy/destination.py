@@ -1,4 +1,4 @@
-"""What a destination holds already, and whether it is still a copy of the source."""
+"""The content of a destination, and whether it is still a copy of the source."""
 
 from __future__ import annotations
 

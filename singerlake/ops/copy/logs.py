@@ -17,7 +17,7 @@ from singerlake.storage.base import KeyMissingError, Store
 
 
 class CopiedLog(Protocol):
-    """What a table's log at the destination goes on with.
+    """The log that a table's log at the destination continues with.
 
     Attributes:
         head: The table after it, folded on from what the destination has.

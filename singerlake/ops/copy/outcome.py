@@ -1,4 +1,4 @@
-"""What a copy of a table is told, and what it tells; and which files a table needs."""
+"""Options and results of a copy of a table; and the files that a table needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from singerlake.ops.copy.comparing import Rebuilt
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """How a copy goes about it.
+    """The options of a copy.
 
     Attributes:
         sync: Also delete at the destination what the source's log says was deleted.
@@ -37,7 +37,7 @@ class CopyOptions:
 
 @dataclass(frozen=True)
 class Copied:
-    """What a copy did with one table.
+    """The result of a copy for one table.
 
     Attributes:
         table: Which.

@@ -34,7 +34,7 @@ from singerlake.storage.base import KeyMissingError, Store
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be copied: all of a lake, unless something is named.
+    """The selection to be copied: all of a lake, unless something is named.
 
     Attributes:
         tables: Tables, or versions of them, as ``tap.stream`` and ``tap.stream.2``.

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class Meter:
-    """How far a copy is, for whoever shows it; and how it is told to stop.
+    """The progress of a copy, for display; and the way to stop it.
 
     Attributes:
         done: Bytes of data files copied, or read again.

@@ -25,7 +25,7 @@ WHAT = "create-table --from-query"
 
 @dataclass(frozen=True)
 class CreateOptions:
-    """What the table is made of; either a query or a schema.
+    """The options of a new table, made either of a query or of a schema.
 
     Attributes:
         sql: A query: one SELECT.

@@ -1,1 +1,1 @@
-"""What differs between two states of a table, or between two versions of a lake."""
+"""Differences between two states of a table, or between two versions of a lake."""

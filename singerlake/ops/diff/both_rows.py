@@ -29,7 +29,7 @@ from singerlake.rows.state.shape import Shape
 
 @dataclass(frozen=True)
 class BothRows(Generic[R]):
-    """How both rows of each pair are read, as the second state reads them.
+    """The way in which both rows of each pair are read, as the second state reads them.
 
     Attributes:
         asked: The positions, each where it is read.

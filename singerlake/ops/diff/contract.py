@@ -1,4 +1,4 @@
-"""How a tap's schema differs from the one before, in words: what a contract about it is held to."""
+"""Differences of a tap's schema to the one before, in words, for contracts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two states of a table: counted, and row by row."""
+"""Differences between two states of a table: counted, and row by row."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ D = TypeVar("D", bound="Diff")  # type: ignore[type-arg]
 
 @dataclass(frozen=True)
 class Counts:
-    """How much differs.
+    """The numbers of rows and cells that differ.
 
     Attributes:
         added: Rows that only the second state has.
@@ -78,7 +78,7 @@ class Counts:
 
 
 class Diff(Generic[R]):
-    """What differs between two states of a table. Rows are computed when they are taken.
+    """The difference between two states of a table. Rows are computed when they are taken.
 
     While it is held, no vacuum deletes what it reads; :meth:`close` ends that.
 
@@ -227,7 +227,7 @@ class Diff(Generic[R]):
 
 
 class LocalDiff(Diff[Parts]):
-    """What differs, found and read in this process."""
+    """The difference, found and read in this process."""
 
     def rows(self, most: int | None = None) -> LocalResult:  # noqa: D102
         identity = KEY if self._shape.keys else ROW_ID

@@ -1,4 +1,4 @@
-"""What differs between two states of a table, as frames."""
+"""Differences between two states of a table, as frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from singerlake.sql.result import QueryResult
 
 
 class FrameDiff(Diff[SparkRows]):
-    """What differs, found and read by Spark."""
+    """The difference, found and read by Spark."""
 
     @property
     def frame(self) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Which rows differ between two states, by position: from keys, positions and digests alone.
+"""Rows that differ between two states, by position: from keys, positions and digests alone.
 
 A row that lies where it lay is the same row. One that was written again with the same bytes, under
 the same schema, is so as well. What is left are pairs of positions, and only these rows need to be

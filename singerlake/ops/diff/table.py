@@ -26,7 +26,7 @@ WHAT = "comparing two states of a table"
 
 @dataclass(frozen=True)
 class DiffOptions:
-    """What to compare, and how.
+    """The options of a comparison.
 
     Attributes:
         before: A version's number or label, or ``@17`` for the state at transaction 17.

@@ -1,4 +1,4 @@
-"""How rows are read, by the block that they came in: the same bytes may show other values."""
+"""Ways of reading rows, by block: the same bytes may show other values."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class NotRead:
 
 @dataclass
 class Report:
-    """What a check has found.
+    """The findings of a check.
 
     Attributes:
         found: Where what is sought still stands.
@@ -329,7 +329,7 @@ _OF_A_TABLE = 4
 
 @dataclass(frozen=True)
 class Place:
-    """What an object is.
+    """The identity of an object.
 
     Attributes:
         kind: In a word, for programs.

@@ -1,4 +1,4 @@
-"""What a bucket keeps of objects from before they were replaced or deleted: versions on S3.
+"""Former versions of objects on S3, kept after they were replaced or deleted.
 
 An erasure replaces and deletes objects. A bucket that keeps versions has what they were, rows,
 checksums and fingerprints, until somebody deletes that, too: the lake never reads it.

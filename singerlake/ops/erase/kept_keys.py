@@ -1,4 +1,4 @@
-"""What an erasure keeps of keys, if somebody asks: for readers that are behind, or to block them.
+"""Keys that an erasure keeps on request: for readers that are behind, or to block them.
 
 Neither is in the log, which is for ever.
 """
@@ -58,7 +58,7 @@ def key_lines(head: TableState, keys: pa.Table, count: int) -> bytes:
 
 @dataclass(frozen=True)
 class KeptKeys:
-    """What is to be kept of the keys of rows that go.
+    """The part to keep of the keys of rows that go.
 
     Attributes:
         told: The keys, for readers that are behind; empty where nobody is told.
@@ -109,7 +109,7 @@ class KeptKeys:
 
 @dataclass(frozen=True)
 class Put:
-    """What was written, and is named by the entry.
+    """The files that were written, and are named by the entry.
 
     Attributes:
         blocked: The keys that are blocked from then on; None where they stay as they are.

@@ -1,4 +1,4 @@
-"""What an erasure cannot follow: found before anything is written, with the way out of each.
+"""Obstacles of an erasure: found before anything is written, with the way out of each.
 
 An erasure takes rows out of the table's own data. Tables that were computed from it, refused
 lines, and words of people in the log are refused by name, where they have them.

@@ -14,7 +14,7 @@ WORDS = "has a fingerprint or a checksum from before rows were erased"
 
 
 class OldProofs:
-    """What a table's log, its manifest and lake versions may say no more.
+    """The proofs that a table's log, its manifest and lake versions may no longer contain.
 
     Raises:
         DamagedError: An ``erase`` entry is lost or damaged.

@@ -34,7 +34,7 @@ SKEW = 3600.0
 
 @dataclass(frozen=True)
 class EraseOptions:
-    """How rows are erased.
+    """The options of an erasure.
 
     Attributes:
         reason: Why; whoever looks at a version that had them is told.
@@ -79,7 +79,7 @@ class EraseOptions:
 
 @dataclass(frozen=True)
 class Erased:
-    """What an erasure did, or would do.
+    """The result of an erasure, or of its dry run.
 
     Attributes:
         transaction: The one that erased; None where none did.
@@ -122,7 +122,7 @@ class Rewriting:
 
 @dataclass(frozen=True)
 class ErasePlan:
-    """What an erasure does to a table's files.
+    """The plan of an erasure for a table's files.
 
     Attributes:
         snapshot: The table's head by which it was planned; dropped, if it was.

@@ -76,7 +76,7 @@ _SURE_BYTES = 6
 
 
 class Hits:
-    """Where one object has what is sought.
+    """The places in one object that contain what is sought.
 
     Attributes:
         counts: Lines, or values, by what is sought.

@@ -1,4 +1,4 @@
-"""What is looked for: a text, wherever it stands, or the rows of a key.
+"""The object of a search: a text, wherever it stands, or the rows of a key.
 
 Each has a pattern that matches wherever it may stand; where the pattern matches, the sought thing
 itself looks closer.

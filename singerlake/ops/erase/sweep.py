@@ -19,7 +19,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Swept:
-    """What was deleted.
+    """The objects that were deleted.
 
     Attributes:
         left: What could not be deleted yet, and why.

@@ -58,7 +58,7 @@ are too many."""
 
 @dataclass(frozen=True)
 class EraseRequest:
-    """Which rows of a table are to be erased: by their ids, or by a condition.
+    """A request to erase rows of a table: by their ids, or by a condition.
 
     Attributes:
         table: The table.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Erased:
-    """What became of rows, and of what was published of them.
+    """The result of an erasure for rows, and for their published copies.
 
     Attributes:
         tables: What was done to each table.

@@ -1,4 +1,4 @@
-"""What is published: the rows of a query at some states of its tables, or what changed of them.
+"""The answer to publish: the rows of a query at some states, or what changed of them.
 
 Plain columns of a table are read on any engine; what SQL computes, Spark does.
 """

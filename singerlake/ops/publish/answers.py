@@ -1,4 +1,4 @@
-"""What reads the rows of a projection: any engine if they are columns of a table, or SQL."""
+"""Readers of a projection's rows: any engine if they are columns of a table, or SQL."""
 
 from __future__ import annotations
 

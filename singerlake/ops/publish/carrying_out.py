@@ -1,4 +1,4 @@
-"""What publishing does at a destination: files and commits; or in a dry run neither, but it counts.
+"""Work at a destination: files and commits; or in a dry run neither, but it counts.
 
 A run and a dry run go the same way, and differ here alone. So what the one counts the other writes.
 """

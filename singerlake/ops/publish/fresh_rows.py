@@ -1,4 +1,4 @@
-"""Which rows of a rowwise answer may have changed, told by the blocks that came since alone.
+"""Rows of a rowwise answer that may have changed, by the blocks that came since alone.
 
 Nothing of the earlier state is read: whoever has its rows looks them up by their keys.
 """
@@ -77,7 +77,7 @@ class FreshRows:
 
 @dataclass(frozen=True)
 class RowwiseAnswer:
-    """What a query gives that takes one row of a table to at most one of its own.
+    """The answer of a query that takes one row of a table to at most one of its own.
 
     Attributes:
         schema: Its columns; times are of UTC.

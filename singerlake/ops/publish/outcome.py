@@ -1,4 +1,4 @@
-"""How projections are published, what became of them, and how that is said."""
+"""Options and outcomes of publishing projections, and their words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from singerlake.quantities import count
 
 @dataclass(frozen=True)
 class PublishOptions:
-    """How projections are published.
+    """The options of publishing projections.
 
     Attributes:
         full_refresh: Compute and write everything anew.
@@ -46,7 +46,7 @@ class PublishOptions:
 
 
 class Result(str, Enum):
-    """How a projection ended."""
+    """The result of a projection."""
 
     UP_TO_DATE = "up to date"
     DONE = "done"
@@ -61,7 +61,7 @@ class Result(str, Enum):
 
 
 class How(str, Enum):
-    """How a staging table was brought up to date."""
+    """The way in which a staging table was brought up to date."""
 
     UP_TO_DATE = "up to date"
     """It was: nothing was read."""
@@ -77,7 +77,7 @@ class How(str, Enum):
 
 @dataclass(frozen=True)
 class StagedRows:
-    """What a refresh did to a staging table, or would do.
+    """The result of a refresh for a staging table, or of its dry run.
 
     Attributes:
         transaction: The refresh; None where it was only asked.
@@ -105,7 +105,7 @@ class StagedRows:
 
 @dataclass(frozen=True)
 class PublishedRows:
-    """What lies at a destination now.
+    """The rows at a destination now.
 
     Attributes:
         full: Whether all files were written anew.
@@ -134,7 +134,7 @@ class PublishedRows:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one projection.
+    """The result of publishing one projection.
 
     Attributes:
         projection: Its name.

@@ -53,7 +53,7 @@ from singerlake.sql.state.requested_rows import index_if_kept
 
 @dataclass(frozen=True)
 class SourceChanges:
-    """What changed of a rowwise answer, because rows of its table did.
+    """The changes of a rowwise answer, because rows of its table changed.
 
     Both frames have the answer's columns, read by the table's later schema, and nothing else. Of a
     row of the table that changed, the one has what the SQL made of it then, the other what it makes

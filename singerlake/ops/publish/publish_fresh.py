@@ -84,7 +84,7 @@ def plan_fresh(engine: Engine[Any], fresh: FreshRows, publication: Publication) 
 
 @dataclass(frozen=True)
 class _Changed:
-    """What is to be changed of published rows.
+    """The changes to make to published rows.
 
     Attributes:
         gone: Keys of rows that are gone, or are others now, by the number of their file.

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class _Done:
-    """What was done so far, for people."""
+    """The work done so far, for display."""
 
     why: str = ""
     full: bool = False

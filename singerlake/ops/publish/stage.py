@@ -59,7 +59,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Staged:
-    """What a refresh of a staging table did, or would do.
+    """The result of a refresh of a staging table, or of its dry run.
 
     Attributes:
         how: How the rows were found.

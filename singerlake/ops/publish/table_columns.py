@@ -44,7 +44,7 @@ from singerlake.snapshot import building, content, from_blocks
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a plain query takes of a lake.
+    """The columns and the table that a plain query takes of a lake.
 
     Attributes:
         version: The version that its name ends with.

@@ -28,7 +28,7 @@ COUNTED = "put_back long, deleted long, block long, row int, part int"
 
 
 class Counted(NamedTuple):
-    """How many rows go back.
+    """The numbers of rows that go back.
 
     Attributes:
         put_back: Rows to be as they were.

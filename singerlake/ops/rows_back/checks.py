@@ -1,4 +1,4 @@
-"""Whether rows that come back may be those of the table again, by what is said of it now."""
+"""Checks of rows that come back, by the key and the types of now."""
 
 from __future__ import annotations
 

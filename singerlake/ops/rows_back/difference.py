@@ -1,4 +1,4 @@
-"""What differs between an old state and now, found key by key on an engine."""
+"""The difference between an old state and now, found key by key on an engine."""
 
 from __future__ import annotations
 

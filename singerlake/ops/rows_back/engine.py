@@ -1,4 +1,4 @@
-"""What reverts and undos have in common: their engine, and the checks of rows that come back."""
+"""The common part of reverts and undos: their engine, and the checks of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RowsBackPlan(Protocol):
-    """What a plan says of rows that come back."""
+    """The part of a plan about rows that come back."""
 
     @property
     def after(self) -> TableState:

@@ -30,7 +30,7 @@ from singerlake.rows.lines.written_defaults import DefaultsWritten, defaults_wri
 
 @dataclass(frozen=True)
 class Written:
-    """What was written, and no log entry names yet.
+    """The files that were written, and no log entry names yet.
 
     Attributes:
         blocks: In order; the commit numbers them.

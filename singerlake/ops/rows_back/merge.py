@@ -1,4 +1,4 @@
-"""What becomes of each row if transactions are undone: a merge of states, on an engine.
+"""The merge of states that decides on each row if transactions are undone, on an engine.
 
 With a key, a part compares all rows that its keys had since the state before the first of these
 transactions: which row each key had at each boundary (before and after each group, and now). So
@@ -52,7 +52,7 @@ _THERE, _WANTED = 0, 1
 
 
 class Tally(NamedTuple):
-    """What a merge comes down to.
+    """The totals of a merge.
 
     Attributes:
         counted: The rows to be written.
@@ -199,7 +199,7 @@ def _may_be_within(block: Block, groups: Sequence[Group]) -> bool:
 
 
 class _Boundary(NamedTuple):
-    """What tells which row a key had at a state."""
+    """The facts that identify the row that a key had at a state."""
 
     last: int
     survival: Survival
@@ -213,7 +213,7 @@ class _Boundary(NamedTuple):
 
 
 class _Boundaries(NamedTuple):
-    """Those of a group, without the log that its states hold.
+    """The boundaries of a group, without the log that its states hold.
 
     Attributes:
         before: None where there was no table.

@@ -1,4 +1,4 @@
-"""What a revert gives back, and what its rows may have wrong with them."""
+"""Results of a revert, and the problems that its rows may have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from singerlake.ops.rows_back.revert_plan import RevertPlan
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is wrong with rows that come back all the same.
+    """The problems of rows that come back all the same.
 
     Attributes:
         violations: The names of the constraints of now that they do not keep.
@@ -25,7 +25,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Reverted:
-    """What a revert did, or would do.
+    """The result of a revert, or of its dry run.
 
     Attributes:
         to: The transaction that was gone back to.

@@ -26,7 +26,7 @@ from singerlake.storage.base import Store
 
 @dataclass(frozen=True)
 class RevertPlan:
-    """What will be reverted.
+    """The plan of a revert.
 
     Attributes:
         to: The table as it shall be.
@@ -156,7 +156,7 @@ def new_singer_version(snapshot: TableState) -> int:
 
 
 class RowsBackPlan(Protocol):
-    """What a commit must know of a plan by which rows go back to what they were."""
+    """The part of a plan that the commit of a revert or an undo needs."""
 
     @property
     def head(self) -> TableState:

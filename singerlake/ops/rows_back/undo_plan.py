@@ -26,7 +26,7 @@ from singerlake.storage.base import Store
 
 
 class OnConflict(str, Enum):
-    """What becomes of rows that were touched again since."""
+    """The fate of rows that were touched again since."""
 
     FAIL = "fail"
     """Nothing is undone."""
@@ -68,7 +68,7 @@ class Group:
 
 @dataclass(frozen=True)
 class UndoPlan:
-    """What will be undone.
+    """The plan of an undo.
 
     Attributes:
         groups: From the oldest to the newest; at least one.

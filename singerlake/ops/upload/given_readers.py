@@ -51,7 +51,7 @@ _SUMMARY = msgspec.msgpack.Decoder(Summary)
 
 @dataclass(frozen=True)
 class Inferred:
-    """What files hold.
+    """The content that files were found to hold.
 
     Attributes:
         specs: The JSON Schema of each column, null not among its values, in order.

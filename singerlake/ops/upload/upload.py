@@ -22,7 +22,7 @@ WHAT = "making a table of files"
 
 @dataclass(frozen=True)
 class UploadOptions:
-    """How files are uploaded.
+    """The options of an upload.
 
     Attributes:
         mode: What is asked of the rows.
@@ -40,7 +40,7 @@ class UploadOptions:
 
 @dataclass(frozen=True)
 class Uploaded:
-    """What an upload did, or would do.
+    """The result of an upload, or of its dry run.
 
     Attributes:
         table: The table.

@@ -53,7 +53,7 @@ class FolderGiven(GivenFile):
 
 @dataclass(frozen=True)
 class FolderUploaded:
-    """What the upload of a folder did, or would do.
+    """The result of the upload of a folder, or of its dry run.
 
     Attributes:
         folder: The folder, as the log has it.

@@ -1,4 +1,4 @@
-"""How old things are, by clocks that may disagree.
+"""Ages, by clocks that may disagree.
 
 A log entry has the time of its writer's clock. For retention, times in a log never run backwards:
 an entry is as old as the latest time among it and all entries before it. A clock that contradicts

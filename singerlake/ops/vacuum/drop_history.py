@@ -48,7 +48,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class DropHistoryPlan:
-    """What history can go.
+    """The plan of expiring history.
 
     Attributes:
         floor: The new history floor.

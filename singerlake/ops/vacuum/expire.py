@@ -53,7 +53,7 @@ _MARKS = f"{PICKED}, {block_tasks.SENT} binary"
 
 @dataclass(frozen=True)
 class Written:
-    """What was written and proved, before it is committed.
+    """The blocks that were written and proved, before they are committed.
 
     Attributes:
         files: Paths of the new files, within the table.
@@ -65,7 +65,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Expired:
-    """What was expired.
+    """The history that was expired.
 
     Attributes:
         snapshot: The table after it.

@@ -1,4 +1,4 @@
-"""What nothing needs any more, and its deletion: files, indexes, leases of the dead.
+"""Garbage, and its deletion: files, indexes, leases of the dead.
 
 Three rules, each in one place. What was referenced once goes when the log has said for longer
 than the retention that it is not, and no reader's lease is older than that entry. What never
@@ -34,7 +34,7 @@ DAY = 86_400.0
 
 @dataclass
 class Garbage:
-    """What a table holds that nothing needs.
+    """The objects of a table that nothing needs.
 
     ``dead`` are leases whose readers seem to have died: they are a day old, as far as clocks go.
     Only one that stands still while the vacuum watches goes; see :func:`lease.wait_out`.

@@ -30,7 +30,7 @@ from singerlake.snapshot.from_blocks import Plan
 
 @dataclass(frozen=True)
 class Found:
-    """Where the rows of a state lie, found from the old blocks already.
+    """The positions of a state's rows, found from the old blocks already.
 
     Attributes:
         plan: How its blocks are shared out.

@@ -1,4 +1,4 @@
-"""Which rows stay when history is expired: the newest of each key in each interval.
+"""Rows that stay when history is expired: the newest of each key in each interval.
 
 Why these, ``ops/vacuum/drop_history.py`` says. Keys are read and compared as those of a state are
 (``from_blocks.py``), and only keys and positions are exchanged. Where nothing but the history floor
@@ -42,7 +42,7 @@ _COUNTED = "block long, rows long"
 
 @dataclass
 class Intervals:
-    """Which interval a row came in, and whether an activation has removed it by the end of that.
+    """The interval of each row, and whether an activation has removed it by its end.
 
     Attributes:
         ends: The last block of each interval, rising.

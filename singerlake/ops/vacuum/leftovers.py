@@ -1,4 +1,4 @@
-"""What dead writers staged and never published: files beside the lake's tables, half uploads.
+"""Orphans of dead writers: files beside the lake's tables, half uploads.
 
 They belong to no table, so a vacuum looks for them once a lake.
 """

@@ -41,7 +41,7 @@ BATCH = 100
 
 @dataclass(frozen=True)
 class VacuumOptions:
-    """How a vacuum goes about it.
+    """The options of a vacuum.
 
     Attributes:
         retain_seconds: What was needed, or made, in this time stays.
@@ -85,7 +85,7 @@ class VacuumOptions:
 
 @dataclass(frozen=True)
 class VacuumPlan:
-    """What a vacuum of one table would do.
+    """The plan of a vacuum of one table.
 
     Attributes:
         snapshot: The table's head when it was planned.
@@ -122,7 +122,7 @@ class VacuumPlan:
 
 @dataclass(frozen=True)
 class Vacuumed:
-    """What a vacuum did to one table.
+    """The result of a vacuum of one table.
 
     Attributes:
         table: Which.

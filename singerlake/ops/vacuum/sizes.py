@@ -1,4 +1,4 @@
-"""What a table takes on the store, and what of it a vacuum could give back."""
+"""The size of a table on the store, and what of it a vacuum could free."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Finding: TypeAlias = "Problem | str"
 
 @dataclass
 class LakeReport:
-    """What was looked at in the lake's log.
+    """The findings in the lake's log.
 
     Attributes:
         versions: The lake versions that were checked.

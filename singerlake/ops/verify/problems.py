@@ -1,4 +1,4 @@
-"""What a verify tells: what is not as it should be, and what was looked at."""
+"""Results of a verify: what is not as it should be, and what was looked at."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Problem:
 
 @dataclass
 class Report:
-    """What was looked at in a table, and what is wrong with it.
+    """The extent and the findings of a verification of a table.
 
     Attributes:
         table: Which.

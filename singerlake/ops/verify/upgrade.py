@@ -1,4 +1,4 @@
-"""What the rules of today change in a table that release 0.1 read, before anything is changed.
+"""Changes by the rules of today in a table that release 0.1 read, before anything is changed.
 
 Earlier rules compared keys as their columns had rounded them, and took rows with a null in their
 key for one row. A version frozen by them keeps its answers; the head, and all that is done to the
@@ -29,7 +29,7 @@ _FOR_GOOD = (Operation.ERASE, Operation.DROP_HISTORY)
 
 @dataclass(frozen=True)
 class TableUpgrade:
-    """What the rules of today change in a table.
+    """The changes that the rules of today make to a table.
 
     Attributes:
         rows: How many rows its head has.

@@ -1,1 +1,1 @@
-"""Where rows are published: plain files behind a pointer, Iceberg tables, Delta tables."""
+"""Destinations of published rows: plain files behind a pointer, Iceberg tables, Delta tables."""

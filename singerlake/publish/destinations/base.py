@@ -46,7 +46,7 @@ def published_meanwhile(projection: Projection, store: Store) -> ConflictError:
 
 @dataclass(frozen=True)
 class Held:
-    """What lay at a destination at one time, whoever named it.
+    """The content of a destination at one time, whoever named it.
 
     Attributes:
         keys: Of its files.

@@ -1,4 +1,4 @@
-"""Whose place a destination is: a small file that is there before anything else, and goes last."""
+"""The claim of a destination: a small file that is there before all else, and goes last."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class FrozenFolder:
 
 @dataclass(frozen=True)
 class Pointer:
-    """What a pointer says.
+    """The content of a pointer.
 
     Attributes:
         folder: The folder of the generation that readers see, with a slash at its end.

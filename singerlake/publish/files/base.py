@@ -1,4 +1,4 @@
-"""What every file format has: which types and compressions it knows, and a writer."""
+"""The interface of file formats: known types and compressions, and a writer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from singerlake.quantities import repeated
 
 @dataclass(frozen=True)
 class Layout:
-    """How one file is to be written.
+    """The layout of a file to be written.
 
     Attributes:
         compression: One that the format knows.

@@ -1,4 +1,4 @@
-"""What formats of text share: which types they can say, values as canonical text, compression."""
+"""The common part of text formats: types, values as canonical text, compression."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Compressed:
 
 
 class _NotClosed:
-    """What pyarrow may not close."""
+    """A stream that pyarrow may not close."""
 
     closed = False
 

@@ -1,4 +1,4 @@
-"""What is wrong with rows that somebody gives: where, what stands there, and why it will not do.
+"""Problems of given rows: where, what stands there, and why it is rejected.
 
 Plain data, without Arrow: tasks send it to the driver, and commands print it.
 """
@@ -116,7 +116,7 @@ class Problems(msgspec.Struct):
 
 
 class Stages:
-    """What is wrong with given rows: what one stage finds keeps no later one from looking.
+    """The problems of given rows: what one stage finds keeps no later one from looking.
 
     Of a row that could not be read whole, a later stage may only miss what was not read: what it
     says of such a row is left out.

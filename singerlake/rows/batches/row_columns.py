@@ -1,4 +1,4 @@
-"""What the columns of rows are called on their way: by index, and then where each row comes from.
+"""Names of the columns of rows on their way: by index, and then the row's origin.
 
 A property may have any name: with dots, in two cases, or equal to one of ours. So batches and
 frames call the table's columns ``c0``, ``c1``, … and ours ``p0``, ``p1``, …; the table's own

@@ -1,4 +1,4 @@
-"""What rows break of what people asked of all rows, and how a message names it."""
+"""Constraints that rows break, and how a message names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a table's blocks are shared out to tasks, and sent there."""
+"""Tasks for a table's blocks, and how they are sent there."""
 
 from __future__ import annotations
 

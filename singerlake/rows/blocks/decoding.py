@@ -41,7 +41,7 @@ _TYPE = msgspec.json.Decoder(_MessageType)
 
 @dataclass(frozen=True)
 class BlockSpec:
-    """What is needed to read a block besides its bytes.
+    """The facts needed to read a block besides its bytes.
 
     Attributes:
         where: What to call the block in an error.

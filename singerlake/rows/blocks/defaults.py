@@ -1,4 +1,4 @@
-"""What rows have in a column that a person added, where their block does not declare it."""
+"""Defaults of rows in a column that a person added, if their block does not declare it."""
 
 from __future__ import annotations
 

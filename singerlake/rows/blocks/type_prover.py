@@ -1,4 +1,4 @@
-"""Whether the values of lines have, in JSON, the types of their columns: decided by decoding them.
+"""Proofs that the values of lines have the JSON types of their columns, by decoding them.
 
 Lenient parsers make a value of what is none: 1 of ``1.5``, or of ``"1"``. What decodes here has, in
 every column of one of these types, null or just what the type is made of: a whole number without

@@ -1,1 +1,1 @@
-"""What a change asks of rows, held against the rows that there are."""
+"""Changes of rows, compared with the rows that there are."""

@@ -90,7 +90,7 @@ def by_place(found: Iterable[Placed]) -> list[Placed]:
 
 
 class AskedSummary(msgspec.Struct):
-    """What a task has seen of the rows that it read.
+    """The summary of the rows that a task has read.
 
     Attributes:
         named: Rows that say which row of the table they mean.

@@ -35,7 +35,7 @@ CLASHES = (
 
 
 class Composed:
-    """What is asked, by the numbers of keys.
+    """The requests, by the numbers of keys.
 
     Args:
         numbers: The number of each one's key.

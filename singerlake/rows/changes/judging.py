@@ -1,4 +1,4 @@
-"""What becomes of each row that is asked for, once it is known what there is."""
+"""Decisions about each row that is asked for, once it is known what there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a merge is told and what it tells: of rows that are asked for and those that are there."""
+"""Inputs and outputs of a merge: rows that are asked for, and those that are there."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class StaleRow(msgspec.Struct):
 
 
 class MergeSummary(msgspec.Struct):
-    """What a task has found.
+    """The findings of a task.
 
     Attributes:
         repeated: Keys that one step names twice.
@@ -94,7 +94,7 @@ class MergeSummary(msgspec.Struct):
 
 @dataclass(frozen=True)
 class MergeSpec:
-    """What a change asks for.
+    """The specification of a merge.
 
     Attributes:
         keys: Indexes of its key's columns.

@@ -1,4 +1,4 @@
-"""What is asked of rows, held against what they are, part by part.
+"""The merge of rows that are asked for with those that are there, part by part.
 
 Equal keys are in the same part, whether of rows that are asked for or of rows that are there.
 """

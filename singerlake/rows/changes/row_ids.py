@@ -1,4 +1,4 @@
-"""What ``_row_id`` says: the key of a row as text, or its position in a table without a key."""
+"""The ``_row_id``: the key of a row as text, or its position in a table without a key."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What columns hold: their Arrow types, and the one canonical text of each value."""
+"""Contents of columns: their Arrow types, and the one canonical text of each value."""

@@ -1,4 +1,4 @@
-"""Which cells of two Arrow columns of one type differ, compared as Spark compares them."""
+"""Differences of cells in two Arrow columns of one type, compared as Spark does."""
 
 from __future__ import annotations
 

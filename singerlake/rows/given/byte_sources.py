@@ -1,4 +1,4 @@
-"""Where a file's bytes come from: a path, or an object of a store, read in ranges by any task.
+"""Sources of a file's bytes: a path, or an object of a store, read in ranges by any task.
 
 A source is small and can be pickled, so that each task reads its own part. Compressed files
 are one stream, which only one task can read.

@@ -1,4 +1,4 @@
-"""What can be wrong with given files, seen without reading their rows: names, headers, footers."""
+"""Checks of given files without reading their rows: names, headers, footers."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ DELETE_WORDS = "is no boolean: write true, t, yes, y or 1 to delete the row, not
 
 
 class SpecialNames(NamedTuple):
-    """What columns of a file are called that say something of the row itself.
+    """The names of a file's columns that describe the row itself.
 
     Attributes:
         row_id: The row that is meant.

@@ -1,4 +1,4 @@
-"""How typed values become members of a record: canonical texts, as the column's schema has them.
+"""The JSON spelling of typed values: canonical texts, as the column's schema has them.
 
 What the canonical text of a row leaves open is settled here by the schema: whether a null is
 written, whether a decimal is a JSON string, and whether a text is the string that it looks like
@@ -41,7 +41,7 @@ def may_have_marks(texts: pa.Array) -> bool:
 
 @dataclass(frozen=True)
 class Spelling:
-    """How the values of a column, or of a part of it, are written.
+    """The spelling of a column's values, or of a part of it.
 
     Attributes:
         nullable: Whether the schema allows null.

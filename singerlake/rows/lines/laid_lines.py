@@ -140,7 +140,7 @@ class LaidLines:
 
 @dataclass(frozen=True)
 class _Members:
-    """What becomes of the members of records under one schema.
+    """The changes to the members of records under one schema.
 
     Attributes:
         renamed: The names that they get.

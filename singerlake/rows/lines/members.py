@@ -46,7 +46,7 @@ _RECORD = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Member(NamedTuple):
-    """Where a member stands: the quote before its name, and its value."""
+    """The place of a member: the quote before its name, and its value."""
 
     name: str
     start: int
@@ -55,7 +55,7 @@ class _Member(NamedTuple):
 
 
 class _Object(NamedTuple):
-    """Where an object's first member would stand, and the members that it has."""
+    """The place of an object's first member, and the members that it has."""
 
     start: int
     members: list[_Member]

@@ -37,7 +37,7 @@ _NOTHING = pa.scalar(b"", pa.large_binary())
 
 
 class NewValues(NamedTuple):
-    """What a member is set to.
+    """The new values of a member.
 
     Attributes:
         is_set: In which rows it is set.

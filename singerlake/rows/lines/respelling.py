@@ -60,7 +60,7 @@ class _Column:
 
 @dataclass
 class Respelling:
-    """What the rows of one block must say that their records do not say so.
+    """The members to add to rows of one block, because their records lack them.
 
     Attributes:
         columns: The columns that differ.

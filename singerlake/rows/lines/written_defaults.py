@@ -58,7 +58,7 @@ class AddedDefaults:
 
 @dataclass(frozen=True)
 class DefaultsWritten:
-    """How rows under one schema are written again.
+    """The defaults to write into rows under one schema.
 
     Attributes:
         entry: A schema that declares all the added columns.

@@ -1,1 +1,1 @@
-"""Which rows of the blocks make a table's state: keys, activations, newest rows, indexes."""
+"""The rows of a table's state: keys, activations, newest rows, indexes."""

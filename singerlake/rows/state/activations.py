@@ -1,4 +1,4 @@
-"""What of the blocks makes the state: which blocks must be read, which rows survive.
+"""Activations: which blocks must be read, and which rows survive.
 
 Known from the log alone, before a byte of data is read.
 
@@ -46,7 +46,7 @@ class Activation:
 
 @dataclass(frozen=True)
 class Survival:
-    """What decides whether a row is removed by an activation.
+    """The activations that decide whether a row is removed.
 
     Attributes:
         last: The last activation; None where there is none and all rows survive.

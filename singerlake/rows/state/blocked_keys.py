@@ -1,4 +1,4 @@
-"""Which rows come with a blocked key, by the text of the key, whatever type its columns have.
+"""Rows with a blocked key, by the text of the key, whatever type its columns have.
 
 A key's text stays the same where its type changes: 17, 17.0 and "17" are one. So a row may be held
 for a blocked one that is none; never the other way round, unless values are spelled otherwise.

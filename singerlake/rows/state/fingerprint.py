@@ -1,4 +1,4 @@
-"""What a state comes down to: proves later that a version still reads the same.
+"""Fingerprints of a state: they prove later that a version still reads the same.
 
 Two fingerprints, each the hash of a set (``format/set_hash.py``), which knows no order, so that
 neither files nor partitions nor engines matter, and in which a row that is there twice counts
@@ -48,7 +48,7 @@ FULL = (Proof.VALUES, Proof.RECORDS)
 
 @dataclass(frozen=True)
 class Content:
-    """What a state comes down to.
+    """The count and the fingerprints of a state.
 
     Attributes:
         rows: How many rows it has.

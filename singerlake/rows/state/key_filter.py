@@ -1,4 +1,4 @@
-"""Which rows of a state a change may mean, told by their keys alone."""
+"""A filter of the rows that a change may mean, by their keys alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which row is where: the keys of a block's rows, read without the rest of them.
+"""Keys of a block's rows and their positions, read without the rest of them.
 
 What decides which rows make the state is the key and the position, a few of a row's bytes. So
 these go first, and alone, through Spark's shuffle; the rows that won are read then. Most keys

@@ -1,4 +1,4 @@
-"""Which rows below a layer it leaves, for readers of an index who have no Spark session."""
+"""The rows below a layer that stay, for readers of an index without a Spark session."""
 
 from __future__ import annotations
 

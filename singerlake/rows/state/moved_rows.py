@@ -1,4 +1,4 @@
-"""What a state comes down to of which some blocks were written anew: less is read than of all.
+"""The content of a state of which some blocks were rewritten: less is read than of all.
 
 Of a block that stays where it is, bit for bit, it is enough to know which rows of it are in the
 state: they are the same rows. Only of the others, and of those that take their place, are the
@@ -37,7 +37,7 @@ _TASK = msgspec.msgpack.Decoder(tuple[bytes, bytes])
 
 @dataclass(frozen=True)
 class MovedContent:
-    """What a state comes down to.
+    """The count and the fingerprints of a state.
 
     Attributes:
         moved: Of the rows in blocks that are not on both sides.

@@ -13,7 +13,7 @@ from singerlake.rows.state.activations import Survival
 
 @dataclass(frozen=True)
 class Shape:
-    """What a table looks like at a transaction.
+    """The shape of a table at a transaction.
 
     Attributes:
         keys: Indexes of the key columns; empty for a keyless table.

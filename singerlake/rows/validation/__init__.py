@@ -1,1 +1,1 @@
-"""Whether records are what their JSON Schema says: at a glance by types, or in full."""
+"""Validation of records by JSON Schema: at a glance by types, or in full."""

@@ -1,4 +1,4 @@
-"""Which draft of JSON Schema a schema is written in, and its words as that draft has them.
+"""The draft of JSON Schema that a schema is written in, and its words in that draft.
 
 Taps were written over ten years, and copy from one another: a schema names one draft and uses the
 words of another, or names none. What an older draft says in another way is put in the words of

@@ -32,11 +32,11 @@ class UnreadableError(Exception):
 
 
 class NotASchemaError(ValueError):
-    """What should be a JSON Schema is none. Caught where it is known whose it is."""
+    """The value is not a JSON Schema. Caught where it is known whose it is."""
 
 
 class Refusal(NamedTuple):
-    """Why a schema does not allow a value.
+    """The reason why a schema does not allow a value.
 
     Attributes:
         path: Where in the value, as names and indexes; empty for the whole of it.

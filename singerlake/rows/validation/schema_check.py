@@ -1,4 +1,4 @@
-"""Whether records that a change writes are what the table's schema says, and if not, why.
+"""Validation of the records that a change writes, and the reasons.
 
 The target has checked what taps sent; what a person changes is checked here, by the same rules.
 Nearly all records are proven by types, many together; the others are looked at one by one.

@@ -1,4 +1,4 @@
-"""What can be found out about a folder before a lake lies in it."""
+"""Facts about a folder before a lake lies in it."""
 
 from __future__ import annotations
 

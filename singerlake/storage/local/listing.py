@@ -1,4 +1,4 @@
-"""What lies in a lake's folder: every file below one of its folders."""
+"""The listing of a lake's folder: every file below one of its folders."""
 
 from __future__ import annotations
 

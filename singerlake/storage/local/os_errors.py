@@ -1,4 +1,4 @@
-"""What the system says of a disk, in words that say what to do."""
+"""Errors of the system about a disk, in words that name the next step."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _ENDPOINTS = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 
 @dataclass(frozen=True)
 class Account:
-    """How an account is reached.
+    """The access to an account.
 
     Attributes:
         signature: A shared access signature.

@@ -1,4 +1,4 @@
-"""What the answers of Google Cloud Storage and Azure mean, in plain words with the next step.
+"""Errors of Google Cloud Storage and Azure, in plain words with the next step.
 
 Data only: ``obstore_errors.py`` is the one place that meets the errors themselves. Nothing here
 quotes an error's own text: it holds addresses, and with them a shared access signature.

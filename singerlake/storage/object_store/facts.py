@@ -1,4 +1,4 @@
-"""What can be said of the way to a bucket or container: credentials, endpoint, what time it is."""
+"""Facts about the way to a bucket or container: credentials, endpoint, time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into a header or an address, checked before obstore sees it."""
+"""Values for headers and addresses, checked before obstore sees them."""
 
 from __future__ import annotations
 

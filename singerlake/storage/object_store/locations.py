@@ -1,4 +1,4 @@
-"""How a lake on Google Cloud Storage or Azure Blob Storage is named. Imports no obstore."""
+"""Names of lakes on Google Cloud Storage and Azure Blob Storage. Imports no obstore."""
 
 from __future__ import annotations
 

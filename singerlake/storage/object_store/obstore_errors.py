@@ -75,7 +75,7 @@ class BeyondEndError(StoreError):
 
 @dataclass(frozen=True)
 class Failure:
-    """What obstore says of a request that failed, with nothing of its text.
+    """The failure of a request by obstore, with nothing of its text.
 
     Attributes:
         kind: The class of the error.

@@ -1,4 +1,4 @@
-"""What tells the services apart that obstore reaches, and one way to each."""
+"""The services that obstore reaches, and one way to each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What S3's error codes and boto3's failures mean, in plain words with the next step.
+"""Errors of S3 and boto3, in plain words with the next step.
 
 Data only: ``s3.py`` is the one place that meets the errors themselves. Nothing here quotes
 an error's own text except S3's short message for a code that is not listed.

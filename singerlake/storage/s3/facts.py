@@ -1,4 +1,4 @@
-"""What can be said of the way to a bucket: whose credentials, which endpoint, what time it is."""
+"""Facts about the way to a bucket: whose credentials, which endpoint, what time it is."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class S3Facts:
-    """What is known of the way to a bucket. Holds no secret.
+    """The facts about the way to a bucket. Contains no secret.
 
     Attributes:
         credentials: Where they come from; None where there are none.

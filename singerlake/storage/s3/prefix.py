@@ -1,4 +1,4 @@
-"""What lies below a prefix of a bucket, for the classes that list or write there."""
+"""A prefix of a bucket, for the classes that list or write there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a lake on S3 is named and reached, checked before anything is sent."""
+"""Names and settings of a lake on S3, checked before anything is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bucket keeps below a lake's prefix: objects, what they were before, and half uploads."""
+"""The objects below a lake's prefix, their former versions, and half uploads."""
 
 from __future__ import annotations
 

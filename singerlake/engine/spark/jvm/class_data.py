@@ -44,7 +44,7 @@ _SUMS = "sha256"
 
 @dataclass(frozen=True)
 class Archive:
-    """Where the archive of one Java and one class path belongs.
+    """The place of the archive of one Java and one class path.
 
     Attributes:
         java: The ``java`` program it is for.

@@ -1,4 +1,4 @@
-"""What Spark and its workers raise, turned into Singerlake's errors in one place."""
+"""Errors of Spark and its workers, turned into Singerlake's in one place."""
 
 from __future__ import annotations
 

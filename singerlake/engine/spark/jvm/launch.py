@@ -36,7 +36,7 @@ _taken: list[Launch] = []
 
 @dataclass
 class Launch:
-    """What a session is started with.
+    """The settings that a session is started with.
 
     Attributes:
         asked: The master and settings that were asked for.

@@ -1,4 +1,4 @@
-"""How far a job is, for a progress bar: its stage in plain words, and its tasks on Spark."""
+"""The progress of a job: its stage in plain words, and its tasks on Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session is started with: Spark's settings for small local jobs, and for clusters.
+"""Settings of a session: Spark's for small local jobs, and for clusters.
 
 Nothing here imports pyspark, so that a JVM can start while Python still imports it.
 """

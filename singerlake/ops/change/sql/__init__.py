@@ -1,1 +1,1 @@
-"""What SQL asks and checks of rows that change."""
+"""SQL that asks and checks rows that change."""

@@ -1,4 +1,4 @@
-"""What only SQL can check of rows before a table is altered."""
+"""Checks of rows that only SQL can do, before a table is altered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows a transaction wrote: their ids and versions, read from its own blocks.
+"""The rows that a transaction wrote: their ids and versions, read from its own blocks.
 
 They are never collected: a change may be of any size, so whoever made it gets a frame, and reads
 as much of it as is wanted.

@@ -22,7 +22,7 @@ _PACKED = "gone boolean, rows binary, found binary"
 
 @dataclass(frozen=True)
 class Changes(Generic[R]):
-    """What changed of an answer between two states, on an engine.
+    """The changes of an answer between two states, on an engine.
 
     Attributes:
         pairs: Each row of the answer that differs, once: structs ``before`` and ``after`` of the
@@ -54,7 +54,7 @@ class Changes(Generic[R]):
 
 @dataclass
 class PlacesFound:
-    """Where changed rows lie.
+    """The places of changed rows.
 
     Attributes:
         gone: How many there are of the former.

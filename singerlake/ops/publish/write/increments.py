@@ -1,4 +1,4 @@
-"""What an increment of published files comes to: files that stay, new ones, and those replaced."""
+"""The outcome of an increment: files that stay, new ones, and those replaced."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Increment:
 
 @dataclass(frozen=True)
 class Counted:
-    """How many rows an increment is of.
+    """The numbers of rows in an increment.
 
     Attributes:
         gone: Rows as they were that are gone, or are others now.

@@ -169,7 +169,7 @@ class _Open:
 
 
 class _Run:
-    """What one attempt of one task writes."""
+    """The files of one attempt of one task."""
 
     def __init__(self, step: FilesWriter, part: int) -> None:
         self._step = step

@@ -1,4 +1,4 @@
-"""Where rows come from that are to be written in order: an answer that is computed, or a state.
+"""Sources of rows to be written in order: an answer that is computed, or a state.
 
 The files of a state are read as often as they are needed. The rows of an answer are computed once,
 and kept until it is known how they are shared out.
@@ -37,7 +37,7 @@ _SAMPLE = "sample binary"
 
 @dataclass(frozen=True)
 class Sampled:
-    """What is known of rows before they are written.
+    """The facts of rows before they are written.
 
     Attributes:
         samples: Some of each part's.

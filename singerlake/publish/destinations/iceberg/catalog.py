@@ -1,4 +1,4 @@
-"""Where an Iceberg table's state is noted: pyiceberg's catalogs, and one of SQLite by default.
+"""Catalogs of Iceberg tables: pyiceberg's, and one of SQLite by default.
 
 The default catalog is a file of SQLite beside the table, ``catalog.db``. It lies on the
 destination's store, in a folder or a bucket, and is changed as any object there: read whole,

@@ -1,4 +1,4 @@
-"""What an Iceberg table is made of: numbered columns, a partition spec, a sort order.
+"""Parts of an Iceberg table: numbered columns, a partition spec, a sort order.
 
 Columns have numbers, and files name their columns by them. They are known before the files are
 written: a new table's are counted from one, and a changed table's go on from its last, both as

@@ -1,4 +1,4 @@
-"""What the columns of a Parquet file are in a lake, and what of them a table's column can take."""
+"""Columns of a Parquet file in a lake, and what a table's column can take of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a CSV file is written: its delimiter, its encoding, and what stands for null in it.
+"""The dialect of a CSV file: its delimiter, its encoding, and its spelling of null.
 
 The grammar is that of RFC 4180: a cell in quotes may hold delimiters, ends of lines and doubled
 quotes; lines end in LF or CRLF. Nothing else is taken: a quote within a bare cell, or text behind
@@ -22,7 +22,7 @@ OTHER_DELIMITERS = (";", "\t", "|")
 
 @dataclass(frozen=True)
 class Dialect:
-    r"""How a CSV file is written.
+    r"""The dialect of a CSV file.
 
     Attributes:
         delimiter: Between two cells: one character of ASCII.

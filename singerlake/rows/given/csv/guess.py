@@ -27,7 +27,7 @@ from singerlake.rows.given.values.inference import Summary, cell_spec, merge
 
 
 class Summed(msgspec.Struct):
-    """What a part of some files holds.
+    """The summary of a part of some files.
 
     Attributes:
         summaries: Of each column of the first file.

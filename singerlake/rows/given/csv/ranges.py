@@ -48,7 +48,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Counts:
-    """What is counted in a range to place those behind it.
+    """The counts of a range, which place those after it.
 
     Attributes:
         newlines: Ends of lines in it, also such as stand within quotes.

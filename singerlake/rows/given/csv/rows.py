@@ -50,7 +50,7 @@ _SUMMARIES = msgspec.msgpack.Decoder(list[Summary])
 
 @dataclass(frozen=True)
 class Layout:
-    """Which of a file's columns are which of a table's.
+    """The assignment of a file's columns to a table's.
 
     Attributes:
         cells: By the index of a table's column, rising, that of the file's.

@@ -1,1 +1,1 @@
-"""What files hold: of which type each of their columns is, and their cells as such values."""
+"""Types of the columns in files, and their cells as such values."""

@@ -1,4 +1,4 @@
-"""What a column of a file holds, found by looking at all of it: never at a sample.
+"""The type of a file's column, found by looking at all of it: never at a sample.
 
 Each part of a file is summed up by itself, and sums are merged; merging is commutative and
 associative, so the schema is the same whatever the order of the rows and however the file is split.
@@ -35,7 +35,7 @@ MOST_MEMBERS = 1_000
 
 
 class Summary(msgspec.Struct, omit_defaults=True):
-    """What a column holds, as far as it was looked at.
+    """The content of a column, as far as it was looked at.
 
     Attributes:
         values: How many values that are not null.
