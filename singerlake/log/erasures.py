@@ -1,6 +1,6 @@
 """Erased rows in the log: what an ``erase`` makes of versions, and what it stops others from.
 
-And blocked keys: nobody commits rows that were not held against them.
+Also blocked keys: nobody commits rows that were not compared with them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows that cannot have a key: without a value in it, or with the same as another.
 
-And whether a table folded by it has the rows that it has now, or others come back.
+Also decides whether a table folded by it has the rows that it has now, or others come back.
 """
 
 from __future__ import annotations
