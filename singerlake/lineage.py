@@ -23,7 +23,7 @@ from singerlake.errors import SingerlakeError
 from singerlake.format import times
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
-from singerlake.lineage_events import NAMESPACE, PARENT, Columns, Events, Place, Seen
+from singerlake.lineage_events import NAMESPACE, PARENT, Columns, Events, Place, TableAtRun
 from singerlake.log.table_state import TableState
 from singerlake.safe_text import redacted, remember_secrets
 
@@ -54,7 +54,7 @@ def _places() -> Iterator[Path]:
         yield Path(home) / ".openlineage"
 
 
-class Told:
+class LineageRun:
     """One run, and what is told of it. Where nobody is to be told, it does nothing.
 
     Args:
@@ -70,8 +70,8 @@ class Told:
         self._job = job
         self._kind = kind
         self._id = str(uuid.uuid4())
-        self._read: list[Seen] = []
-        self._wrote: list[Seen | Place] = []
+        self._read: list[TableAtRun] = []
+        self._wrote: list[TableAtRun | Place] = []
         self._ended = False
         if self.active:
             remember_secrets([os.environ.get(f"{PREFIX}API_KEY")])
@@ -81,7 +81,7 @@ class Told:
     def read(self, snapshot: TableState, *, rows: int | None = None) -> None:
         """Take up a state that the run has read."""
         if self.active:
-            self._read.append(Seen(snapshot, rows))
+            self._read.append(TableAtRun(snapshot, rows))
 
     def wrote(
         self,
@@ -107,7 +107,7 @@ class Told:
         except SingerlakeError as error:  # what was written is written
             logger.warning("cannot tell OpenLineage what was written: %s", error)
             return
-        self._wrote.append(Seen(after, rows, size, version, _found(columns)))
+        self._wrote.append(TableAtRun(after, rows, size, version, _found(columns)))
 
     def published(
         self,
@@ -142,7 +142,7 @@ class Told:
         self._sender.send(event)
 
 
-def told(table: Table, kind: str, *, active: bool = True) -> AbstractContextManager[Told]:
+def told(table: Table, kind: str, *, active: bool = True) -> AbstractContextManager[LineageRun]:
     """Tell of a job on one table, from its begin to its end.
 
     Args:
@@ -153,14 +153,14 @@ def told(table: Table, kind: str, *, active: bool = True) -> AbstractContextMana
 
 
 @contextmanager
-def told_job(uri: str, name: str, kind: str, *, active: bool = True) -> Iterator[Told]:
+def told_job(uri: str, name: str, kind: str, *, active: bool = True) -> Iterator[LineageRun]:
     """Tell of a job on something else in a lake.
 
     Args:
         kind: The job, for example ``publish``.
         active: Whether it is to be told at all.
     """
-    run = Told(uri, f"{kind}.{name}", kind.upper(), active=active)
+    run = LineageRun(uri, f"{kind}.{name}", kind.upper(), active=active)
     try:
         yield run
     except BaseException as error:

@@ -30,7 +30,7 @@ are no harm."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class TableAtRun:
     """A table that a run read or wrote, as its log has it."""
 
     snapshot: TableState
@@ -72,8 +72,8 @@ class Events:
         self,
         state: str,
         time: str,
-        read: list[Seen],
-        wrote: list[Seen | Place],
+        read: list[TableAtRun],
+        wrote: list[TableAtRun | Place],
         message: str | None,
     ) -> RunEvent:
         """Build one event."""
@@ -102,7 +102,7 @@ class Events:
             facet = facets.parent_run
             yield "parent", facet.ParentRunFacet(facet.Run(run), facet.Job(namespace, job))
 
-    def _input(self, seen: Seen) -> Dataset:
+    def _input(self, seen: TableAtRun) -> Dataset:
         facets = {}
         if seen.rows is not None:
             statistics = self._facets.input_statistics_input_dataset
@@ -112,7 +112,7 @@ class Events:
         )
         return dataset
 
-    def _output(self, seen: Seen | Place) -> Dataset:
+    def _output(self, seen: TableAtRun | Place) -> Dataset:
         facets, size = {}, None
         if isinstance(seen, Place):
             name, about = place_name(seen.uri), self._place_facets(seen)
@@ -129,7 +129,7 @@ class Events:
     def _name(self, table: TableName) -> tuple[str, str]:
         return dataset_name(self._uri, table)
 
-    def _table_facets(self, seen: Seen) -> Iterator[tuple[str, Any]]:
+    def _table_facets(self, seen: TableAtRun) -> Iterator[tuple[str, Any]]:
         snapshot, facets = seen.snapshot, self._facets
         columns = [(name, str(kind)) for name, kind in snapshot.columns]
         yield "schema", self._schema(columns, descriptions_of(snapshot.schema))

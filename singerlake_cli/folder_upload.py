@@ -16,7 +16,7 @@ from singerlake_cli.working import follow, working
 
 if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
-    from singerlake.files.folder import Folder, Seen
+    from singerlake.files.folder import Folder, FolderStats
     from singerlake.files.folder_rows import FolderRows
     from singerlake.format.names import TableName
     from singerlake.log.table_state import TableState
@@ -124,7 +124,7 @@ def upload(
     )
 
 
-def _print(done: FolderUploaded, folder: Folder, seen: Seen, *, dry_run: bool) -> None:
+def _print(done: FolderUploaded, folder: Folder, seen: FolderStats, *, dry_run: bool) -> None:
     changes.print_done(done.uploaded.table, done.uploaded.changed, dry_run=dry_run)
     if folder.pattern:
         output.say(f"paths are told from {folder.base}")

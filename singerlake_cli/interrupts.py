@@ -70,7 +70,7 @@ def message() -> str:
     """What to say: that nothing was changed, where that is certain."""
     # Only where a command has imported it: it takes time.
     commits = sys.modules.get("singerlake.log.commit")
-    begun = commits is not None and commits.Begun.any
+    begun = commits is not None and commits.CommitMark.any
     if begun or _State.writes:
         return SOMETHING
     return READ if _State.reads else NOTHING
@@ -115,7 +115,7 @@ def next_command() -> None:
     _State.came = _State.shown = _State.on_a_bar = False
     _State.writes = _State.reads = _State.java = False
     if (commits := sys.modules.get("singerlake.log.commit")) is not None:
-        commits.Begun.any = False
+        commits.CommitMark.any = False
     logging.disable(logging.NOTSET)
 
 

@@ -6,7 +6,7 @@ import logging
 
 from singerlake.errors import DamagedError, DataError
 from singerlake.format.names import TableName
-from singerlake.lineage import Told
+from singerlake.lineage import LineageRun
 from tap_singerlake.batches import BatchOptions
 from tap_singerlake.output import BorderStateWriter, LineWriter, Output
 
@@ -34,7 +34,7 @@ class Run:
         self.streams = 0
         self.damaged: dict[TableName, DataError] = {}
         self.all_streams = False
-        self.lineage: Told | None = None
+        self.lineage: LineageRun | None = None
         self.batches: BatchOptions | None = None
 
     def give_up(self, table: TableName, error: DataError, logger: logging.Logger) -> None:

@@ -237,9 +237,9 @@ class LakeStream(Stream):
         if place is None:
             emitter.block(text, name)
             return
-        from singerlake.files.handed_on import HandedOn  # late: few tables have files
+        from singerlake.files.handed_on import FileUris  # late: few tables have files
 
-        handed_on = HandedOn(self._table.store, self._table.name, inline_bytes(self.config))
+        handed_on = FileUris(self._table.store, self._table.name, inline_bytes(self.config))
         for part in handed_on.parts(text, place):
             emitter.block(part, name)
 

@@ -33,7 +33,7 @@ from singerlake.format.annotations import ColumnEntry, TableEntry, TapEntry
 from singerlake.format.log import SchemaEntry
 from singerlake.format.metadata import Catalogue
 from singerlake.lake import Lake
-from singerlake.lineage import Told
+from singerlake.lineage import LineageRun
 from singerlake.plugins.arguments import parse_json
 from singerlake.plugins.plugin import LakePlugin
 from singerlake.plugins.settings import lake_uri
@@ -210,7 +210,7 @@ class TapSingerlake(LakePlugin, Tap):
         self.run.batches = options_of(self.config)
         self._doubt_state()
         self.run.all_streams = True
-        self.run.lineage = Told(lake_uri(self.config), self._job_name(), "READ")
+        self.run.lineage = LineageRun(lake_uri(self.config), self._job_name(), "READ")
         try:
             super().sync_all()
         except BaseException as error:

@@ -10,7 +10,7 @@ from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 
-class LeftOut:
+class BlockedCounts:
     """Leaves them out, table by table; called from several threads, each of which has its table.
 
     Attributes:

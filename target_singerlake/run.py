@@ -30,7 +30,7 @@ from singerlake.rows.blocks import bounded_keys
 from target_singerlake.buffer import Compressor, Keys, StreamBuffer, pieces, some
 from target_singerlake.committing import SideBySide
 from target_singerlake.files import FileOptions, StreamFiles, refuse_files
-from target_singerlake.left_out import LeftOut
+from target_singerlake.left_out import BlockedCounts
 from target_singerlake.lost_columns import LostColumns
 from target_singerlake.mixed_lines import MixedLines
 from target_singerlake.overlays import Overlays
@@ -134,7 +134,7 @@ class Run:
         self._written = 0
         self.committed: defaultdict[TableName, Committed] = defaultdict(Committed)
         self.put_aside: Counter[TableName] = Counter()
-        self.left_out = LeftOut(lake.store)
+        self.left_out = BlockedCounts(lake.store)
         self.snapshots: dict[TableName, TableState] = {}
 
     def set_schema(

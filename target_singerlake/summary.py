@@ -16,7 +16,7 @@ from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format import times
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import REJECTED, TableName
-from singerlake.lineage import Told
+from singerlake.lineage import LineageRun
 from singerlake.safe_text import redacted
 from target_singerlake import job
 from target_singerlake.contract import Contract
@@ -57,7 +57,7 @@ class Summary:
         said = config.get("on_event")
         self._hook = _hook(said, logger) if said else None
         self._about: dict[str, Any] = {}
-        self._lineage: Told | None = None
+        self._lineage: LineageRun | None = None
         self._done = False
         self.run: Run | None = None
         self.contract: Contract | None = None
@@ -73,7 +73,7 @@ class Summary:
     def about(self, lake: str, tap: str, metadata: Mapping[str, Any]) -> None:
         """Say which run it is."""
         self._about = {"lake": lake, "tap": tap, "metadata": dict(metadata)}
-        self._lineage = Told(lake, f"target-singerlake.{tap}", "SYNC")
+        self._lineage = LineageRun(lake, f"target-singerlake.{tap}", "SYNC")
 
     def frozen(self, table: TableName, version: FrozenVersion) -> None:
         """Take up a version."""

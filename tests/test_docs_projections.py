@@ -48,9 +48,9 @@ def test_table_lists_every_option() -> None:
 
 
 def test_table_of_states_lists_every_reason() -> None:
-    from singerlake.publish.status import Why
+    from singerlake.publish.status import OutdatedReason
 
-    assert [why for why in Why if f"`{why}`" not in PAGE] == []
+    assert [why for why in OutdatedReason if f"`{why}`" not in PAGE] == []
 
 
 def test_example_has_the_graph_and_schema_it_names(

@@ -144,7 +144,7 @@ def test_what_cannot_be_read_again_is_left_out(
     def gone() -> Any:
         raise StoreError("gone")
 
-    run = lineage.Told("s3://bucket/lakes/one/", "a job", "KIND")
+    run = lineage.LineageRun("s3://bucket/lakes/one/", "a job", "KIND")
     with caplog.at_level(logging.WARNING):
         run.wrote(gone)
     run.end(KeyboardInterrupt())

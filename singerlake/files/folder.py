@@ -51,7 +51,7 @@ class FolderFile:
 
 
 @dataclass(frozen=True)
-class Seen:
+class FolderStats:
     """The files that a look at a folder shows.
 
     Attributes:
@@ -117,7 +117,7 @@ class Folder:
         """Whether a pattern names the files, and not all are meant."""
         return self._pattern is not None
 
-    def look(self) -> Seen:
+    def look(self) -> FolderStats:
         """Look whether all files can be taken.
 
         Raises:
@@ -148,7 +148,7 @@ class Folder:
                 f"{self.name} has no files: nothing was changed. If its disk is not mounted, "
                 "mount it; if all rows are to go, say so with: singerlake delete"
             )
-        return Seen(*found)
+        return FolderStats(*found)
 
     def files(self) -> Iterator[FolderFile]:
         """Yield the files, folder by folder, in the order of their names.

@@ -62,7 +62,7 @@ def address(store: Store, table: TableName, path: str) -> str:
 
 
 @dataclass(frozen=True)
-class HandedOn:
+class FileUris:
     """Makes records say where others can read their files.
 
     Attributes:
@@ -173,7 +173,7 @@ class Received:
 
 
 def received(raw: bytes, members: dict[str, Raw]) -> Received | None:
-    """Take back what :class:`HandedOn` did to an object; None where it comes from elsewhere.
+    """Take back what :class:`FileUris` did to an object; None where it comes from elsewhere.
 
     Args:
         raw: The object's JSON.

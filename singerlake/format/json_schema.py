@@ -32,7 +32,7 @@ TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _DEEPEST = 10
 
 
-class _CannotError(Exception):
+class _NotExpressibleError(Exception):
     """One keyword cannot say what two say together."""
 
 
@@ -146,7 +146,7 @@ def _conjoin(whole: Spec, part: Spec, rest: list[Any]) -> None:
         elif keyword in _MERGE:
             try:
                 whole[keyword] = _MERGE[keyword](whole[keyword], value)
-            except _CannotError:
+            except _NotExpressibleError:
                 rest.append({keyword: value})
         elif keyword in _ASSERTIONS and whole[keyword] != value:
             rest.append({keyword: value})
@@ -244,23 +244,23 @@ def _by_name(ours: Spec, theirs: Spec) -> Spec:
 def _types(ours: Any, theirs: Any) -> Any:
     mine, others = ([t] if isinstance(t, str) else t for t in (ours, theirs))
     if not all(isinstance(t, list) and {*TYPES}.issuperset(t) for t in (mine, others)):
-        raise _CannotError
+        raise _NotExpressibleError
     met = [one for one in mine for other in others if one == other]
     for one, other in ((mine, others), (others, mine)):
         if "number" in one and "integer" in other and "number" not in met:
             met.append("integer")
     met = list(dict.fromkeys(met))
     if not met:
-        raise _CannotError
+        raise _NotExpressibleError
     return met[0] if len(met) == 1 else met
 
 
 def _enums(ours: Any, theirs: Any) -> Any:
     if not isinstance(ours, list) or not isinstance(theirs, list):
-        raise _CannotError
+        raise _NotExpressibleError
     met = [one for one in ours if any(_same(one, other) for other in theirs)]
     if not met:
-        raise _CannotError
+        raise _NotExpressibleError
     return met
 
 
@@ -279,7 +279,7 @@ def _required(ours: Any, theirs: Any) -> Any:
     if isinstance(ours, bool) and isinstance(theirs, bool):
         return ours or theirs  # as draft 3 has it
     if not isinstance(ours, list) or not isinstance(theirs, list):
-        raise _CannotError
+        raise _NotExpressibleError
     return list(dict.fromkeys([*ours, *theirs]))
 
 
@@ -287,10 +287,10 @@ def _steps(ours: Any, theirs: Any) -> Any:
     if ours == theirs:
         return ours
     if not all(isinstance(step, int) and step > 0 for step in (ours, theirs)):
-        raise _CannotError
+        raise _NotExpressibleError
     larger, smaller = max(ours, theirs), min(ours, theirs)
     if larger % smaller:
-        raise _CannotError
+        raise _NotExpressibleError
     return larger
 
 
@@ -298,7 +298,7 @@ def _numbers(pick: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def merge(ours: Any, theirs: Any) -> Any:
         for bound in (ours, theirs):
             if isinstance(bound, bool) or not isinstance(bound, (int, float)):
-                raise _CannotError
+                raise _NotExpressibleError
         return pick(ours, theirs)
 
     return merge
@@ -307,7 +307,7 @@ def _numbers(pick: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 def _named(one: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def merge(ours: Any, theirs: Any) -> Any:
         if not isinstance(ours, dict) or not isinstance(theirs, dict):
-            raise _CannotError
+            raise _NotExpressibleError
         both = {name: one(ours[name], theirs[name]) for name in ours.keys() & theirs.keys()}
         return {**ours, **theirs, **both}
 

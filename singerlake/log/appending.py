@@ -57,7 +57,7 @@ class Log(Protocol[E]):
         """Say that nobody knows whether an entry was committed, and how to find out."""
 
 
-class Begun:
+class CommitMark:
     """A mark that this process has begun to create a log entry: earlier commits are not its own.
 
     Attributes:
@@ -95,7 +95,7 @@ def appending(
 
 def _create(log: Log[E], entry: E) -> E | None:
     entry, data = log.seal(entry)
-    Begun.any = True
+    CommitMark.any = True
     try:
         log.store.put_if_absent(log.key(entry.number), data)
     except NotDurableError:

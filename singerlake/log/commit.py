@@ -14,7 +14,7 @@ from singerlake.format import times
 from singerlake.format.log import Entry, Operation
 from singerlake.format.names import TableName
 from singerlake.log import conflicts, erasures, file_lists
-from singerlake.log.appending import Begun, appending
+from singerlake.log.appending import CommitMark, appending
 from singerlake.log.folding import fold
 from singerlake.log.locks.lock import Waiting, new_writer_id
 from singerlake.log.log import TableLog, check_end_known, read_entry, refresh
@@ -25,7 +25,7 @@ from singerlake.version import FORMAT, __version__
 __all__ = [
     "ATTEMPTS",
     "SOFTWARE",
-    "Begun",
+    "CommitMark",
     "Draft",
     "check_metadata",
     "commit",

@@ -59,7 +59,7 @@ def snapshot_of(
         drops=tuple(Drop(*drop) for drop in head.drops),
         erased_at=head.erased,
     )
-    return unread.without_past(snapshot, unread.Past(read), head.last)
+    return unread.without_past(snapshot, unread.LazyHistory(read), head.last)
 
 
 def write(store: Store, snapshot: TableState) -> None:

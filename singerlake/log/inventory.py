@@ -30,7 +30,7 @@ LAKE_FILE_HINT = (
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostTable:
     """A tap, or a table, that is listed and of which nothing is there.
 
     Attributes:
@@ -77,7 +77,7 @@ class Inventory:
         catalogued: What the catalogues say of the tables that they list.
     """
 
-    lost: list[Lost] = field(default_factory=list)
+    lost: list[LostTable] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     unlisted: list[tuple[str | None, str]] = field(default_factory=list)
     catalogued: dict[TableName, CatalogueEntry] = field(default_factory=dict)
@@ -159,7 +159,7 @@ def _check_catalogue(
             again = f"{key} is not there, and is only derived: singerlake rebuild --all writes it"
             inventory.unlisted.append((tap, f"{again} again"))
         elif tap in (lake_file or lake_files.read_if_readable(store) or LakeFile()).taps:
-            inventory.lost.append(Lost(tap, None, names.LAKE))
+            inventory.lost.append(LostTable(tap, None, names.LAKE))
         # Otherwise no first commit to any of its tables was ever finished.
         return
     if isinstance(found, SingerlakeError):
@@ -168,7 +168,7 @@ def _check_catalogue(
     inventory.catalogued |= named
     for table in sorted(named.keys() - there):
         if _is_empty(store, table.folder):
-            inventory.lost.append(Lost(tap, table, key))
+            inventory.lost.append(LostTable(tap, table, key))
 
 
 def differing(store: Store, table: TableName, expected: CatalogueEntry) -> str | None:

@@ -25,7 +25,7 @@ Key = Mapping[str, msgspec.Raw]
 
 
 @dataclass(frozen=True)
-class Standing:
+class ActiveNotice:
     """A notice whose time is not over.
 
     Attributes:
@@ -79,7 +79,7 @@ def present(table: TableName, listed: Iterable[Listed]) -> list[Listed]:
     return [item for item in listed if erased_keys.is_notice(item.key[start:])]
 
 
-def standing(store: Store, head: TableState) -> list[Standing]:
+def standing(store: Store, head: TableState) -> list[ActiveNotice]:
     """Return the notices that the log names and whose time is not over.
 
     Raises:
@@ -91,7 +91,7 @@ def standing(store: Store, head: TableState) -> list[Standing]:
         said = entry.erasure
         if said is not None and said.notice is not None and _stands(said.notice):
             where = key_of(head.table, said.notice)
-            found.append(Standing(where, entry.number, said.notice.until, said.keys))
+            found.append(ActiveNotice(where, entry.number, said.notice.until, said.keys))
     return found
 
 

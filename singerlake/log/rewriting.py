@@ -30,7 +30,7 @@ _MAY_TELL = frozenset({Operation.FREEZE, Operation.ERASE, *FREEZES_ITSELF, *MOVE
 _KNOWN = frozenset(map(str, Operation))
 
 
-class _Told(NamedTuple):
+class _ErasureResult(NamedTuple):
     """The result of an erasure for one version or block: by whom, allowed by what, and what."""
 
     erase: int
@@ -56,9 +56,9 @@ class Erasures:
 
     table: TableName
     last: int
-    versions: Mapping[int, _Told]
-    blocks: Mapping[int, _Told]
-    removed: Sequence[tuple[int, int, _Told]]
+    versions: Mapping[int, _ErasureResult]
+    blocks: Mapping[int, _ErasureResult]
+    removed: Sequence[tuple[int, int, _ErasureResult]]
     announced: int
     is_start: Callable[[int], bool]
 
@@ -78,17 +78,17 @@ class Erasures:
         Raises:
             DamagedError: One was not announced.
         """
-        versions: dict[int, _Told] = {}
-        blocks: dict[int, _Told] = {}
-        removed: list[tuple[int, int, _Told]] = []
+        versions: dict[int, _ErasureResult] = {}
+        blocks: dict[int, _ErasureResult] = {}
+        removed: list[tuple[int, int, _ErasureResult]] = []
         last = announced = 0
         for entry in erases:
             last, announced = entry.number, _announced(head, entry.number)
             for one in entry.erased:
-                versions[one.version] = _Told(last, announced, version=one)
+                versions[one.version] = _ErasureResult(last, announced, version=one)
             for block in entry.moved:
-                blocks[block.number] = _Told(last, announced, crc=block.crc)
-            told = _Told(last, announced)
+                blocks[block.number] = _ErasureResult(last, announced, crc=block.crc)
+            told = _ErasureResult(last, announced)
             removed += [(first, end, told) for first, end in entry.removed]
         return cls(head.table, last, versions, blocks, removed, announced, is_start)
 
@@ -190,12 +190,14 @@ class Erasures:
             hash="",
         )
 
-    def _told(self, by_number: Mapping[int, _Told], number: int, entry: Entry) -> _Told | None:
+    def _told(
+        self, by_number: Mapping[int, _ErasureResult], number: int, entry: Entry
+    ) -> _ErasureResult | None:
         """The last word on a version or a block, where it came after an entry."""
         told = by_number.get(number)
         return told if told is not None and told.erase > entry.number else None
 
-    def _block(self, number: int, entry: Entry) -> _Told | None:
+    def _block(self, number: int, entry: Entry) -> _ErasureResult | None:
         """The last word on a block, where it came after an entry."""
         gone = (told for first, end, told in self.removed if first <= number <= end)
         found = [told for told in (self.blocks.get(number), *gone) if told is not None]

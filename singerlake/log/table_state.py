@@ -100,7 +100,7 @@ class TableState:
     earlier_versions: Sequence[FrozenVersion] = field(default_factory=list)
     erased_at: int = 0
     blocked: BlockedKeys | None = None
-    past: unread.Past | None = field(default=None, compare=False)
+    past: unread.LazyHistory | None = field(default=None, compare=False)
 
     @property
     def number(self) -> int:

@@ -27,7 +27,7 @@ _SAYS_MORE = sorted(set(Entry.__struct_fields__) - _OF_ROWS)
 """Members of an entry that does more than add blocks; those of later releases, too."""
 
 
-class Past:
+class LazyHistory:
     """The past of a table, which a snapshot leaves out.
 
     Args:
@@ -55,16 +55,16 @@ class Past:
         """Whether somebody has asked for it."""
         return "whole" in self.__dict__
 
-    def with_entry(self, entry: Entry) -> Past:
+    def with_entry(self, entry: Entry) -> LazyHistory:
         """Return the past of the snapshot after one more entry."""
-        return Past(self._read, (*self._entries, entry))
+        return LazyHistory(self._read, (*self._entries, entry))
 
 
 class _Unread(Sequence[T]):
     """Some part of a snapshot's past; its length and its last item may be known."""
 
     def __init__(
-        self, past: Past, name: str, count: int | None = None, last: T | None = None
+        self, past: LazyHistory, name: str, count: int | None = None, last: T | None = None
     ) -> None:
         self._past, self._name, self._count, self._last = past, name, count, last
 
@@ -97,7 +97,7 @@ class _Unread(Sequence[T]):
 class _UnreadFiles(Mapping[str, DroppedFile]):
     """The files that wait to be deleted."""
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: LazyHistory) -> None:
         self._past = past
 
     def __getitem__(self, path: str) -> DroppedFile:
@@ -110,7 +110,7 @@ class _UnreadFiles(Mapping[str, DroppedFile]):
         return len(self._past.whole.dropped)
 
 
-def without_past(snapshot: TableState, past: Past, last: TransactionSummary) -> TableState:
+def without_past(snapshot: TableState, past: LazyHistory, last: TransactionSummary) -> TableState:
     """Return a snapshot whose past is only read when it is asked for.
 
     Args:
@@ -144,7 +144,7 @@ def only_adds(entry: Entry) -> bool:
     return not any(getattr(entry, member) for member in _SAYS_MORE)
 
 
-def with_added(snapshot: TableState, past: Past, entry: Entry) -> TableState:
+def with_added(snapshot: TableState, past: LazyHistory, entry: Entry) -> TableState:
     """Return a snapshot without its past after an entry that :func:`only_adds`.
 
     Raises:

@@ -21,7 +21,7 @@ from singerlake.publish.projection import Projection
 
 
 @dataclass(frozen=True)
-class Stuck:
+class StuckPublication:
     """A publication that cannot be published anew.
 
     Attributes:
@@ -44,7 +44,7 @@ class Renewals:
 
     known: Graph | None = None
     names: tuple[str, ...] = ()
-    stuck: tuple[Stuck, ...] = ()
+    stuck: tuple[StuckPublication, ...] = ()
 
     @property
     def to_run(self) -> tuple[Projection, ...]:
@@ -98,7 +98,7 @@ def renewals(
         known,
         tuple(one.name for one in known.projections if whys.get(one.name, "no") is None),
         tuple(
-            Stuck(name, concerned[name].to, why)
+            StuckPublication(name, concerned[name].to, why)
             for name, why in sorted(whys.items())
             if why is not None
         ),
@@ -126,8 +126,8 @@ def is_due(lake: Lake, name: str, erased: Mapping[str, int]) -> bool:
     return bool(one.again) or any(at > one.erased.get(table, 0) for table, at in erased.items())
 
 
-def _all_stuck(concerned: Mapping[str, Publication], why: str) -> tuple[Stuck, ...]:
-    return tuple(Stuck(name, one.to, why) for name, one in sorted(concerned.items()))
+def _all_stuck(concerned: Mapping[str, Publication], why: str) -> tuple[StuckPublication, ...]:
+    return tuple(StuckPublication(name, one.to, why) for name, one in sorted(concerned.items()))
 
 
 def _dropped_words(

@@ -26,7 +26,7 @@ from singerlake.quantities import count
 from singerlake.storage.side_by_side import LOOKS
 
 
-class Why(str, Enum):
+class OutdatedReason(str, Enum):
     """The reason why a projection is out of date, as a word for programs."""
 
     NEVER_BUILT = "never_built"
@@ -60,7 +60,7 @@ class Reason:
         behind: The transactions that it has moved on by.
     """
 
-    why: Why
+    why: OutdatedReason
     text: str
     table: str | None = None
     behind: int | None = None
@@ -174,7 +174,7 @@ class _Look:
         for maker in self.known.makers(one.name):
             if maker in outdated:
                 table = str(self.known.get(maker).stage)
-                yield Reason(Why.UPSTREAM, f"{table} is out of date", table)
+                yield Reason(OutdatedReason.UPSTREAM, f"{table} is out of date", table)
         if one.stage is not None:
             yield from self._of_stage(one, one.stage)
         if one.target is not None:
@@ -183,7 +183,7 @@ class _Look:
     def _of_stage(self, one: Projection, stage: TableName) -> Iterator[Reason]:
         head = self._there(stage)
         if head is None:
-            yield Reason(Why.NEVER_BUILT, f"{stage}: never built", str(stage))
+            yield Reason(OutdatedReason.NEVER_BUILT, f"{stage}: never built", str(stage))
             return
         last = refreshes.last_refresh(self.lake.store, head)
         if last is None:
@@ -192,10 +192,10 @@ class _Look:
             )
         if last.touched is not None:
             text = f"{stage}: transaction {last.touched} was no refresh"
-            yield Reason(Why.TOUCHED, text, str(stage))
+            yield Reason(OutdatedReason.TOUCHED, text, str(stage))
         changed = one.changed_since(last.position.definition)
         if changed := tuple(name for name in changed if name in DECIDE_ROWS):
-            yield Reason(Why.DEFINITION, f"{stage}: {_changed(changed)}", str(stage))
+            yield Reason(OutdatedReason.DEFINITION, f"{stage}: {_changed(changed)}", str(stage))
         else:
             for reason in self._of_sources(one, last.position):
                 yield Reason(reason.why, f"{stage}: {reason.text}", reason.table, reason.behind)
@@ -209,7 +209,7 @@ class _Look:
             return
         changed = one.changed_since(place.position.definition)
         if changed:
-            yield Reason(Why.DEFINITION, _changed(changed))
+            yield Reason(OutdatedReason.DEFINITION, _changed(changed))
         elif one.stage is None:
             yield from self._of_sources(one, place.position)
         elif (head := self._there(one.stage)) is not None:
@@ -220,10 +220,10 @@ class _Look:
     def _nothing_there(self, one: Projection) -> Reason:
         listed = self.lake.annotations().published.get(one.name)
         if listed is None or one.target is None:
-            return Reason(Why.NEVER_BUILT, "never published")
+            return Reason(OutdatedReason.NEVER_BUILT, "never published")
         if listed.to == one.target.uri:
-            return Reason(Why.GONE, "the destination is gone")
-        return Reason(Why.NEVER_BUILT, f"never published here, but at {listed.to}")
+            return Reason(OutdatedReason.GONE, "the destination is gone")
+        return Reason(OutdatedReason.NEVER_BUILT, f"never published here, but at {listed.to}")
 
     def _of_sources(self, one: Projection, position: Position) -> Iterator[Reason]:
         for reading in self.known.readings[one.name]:
@@ -239,7 +239,7 @@ class _Look:
         head = self._there(table)
         for version in [] if head is None else not_published(head, place):
             text = f"version {version.number} of {table} is not published"
-            yield Reason(Why.VERSION, text, str(table))
+            yield Reason(OutdatedReason.VERSION, text, str(table))
 
     def _there(self, table: TableName) -> TableState | None:
         """The head of a table; None where there is none."""
@@ -273,14 +273,14 @@ def _of_source(
     if any(one.transaction <= now.number and behind(one, now) is None for one in same):
         return
     if not then:
-        yield Reason(Why.BEHIND, f"{reading} was not read before", table)
+        yield Reason(OutdatedReason.BEHIND, f"{reading} was not read before", table)
     elif not same:
         text = f"{reading} is another table than the one that was read: will be built anew"
-        yield Reason(Why.SOURCE_LOST, text, table)
+        yield Reason(OutdatedReason.SOURCE_LOST, text, table)
     elif not any(head.readable(one.transaction) for one in same):
         text = f"history of {reading} was dropped: will be built anew"
-        yield Reason(Why.SOURCE_LOST, text, table)
+        yield Reason(OutdatedReason.SOURCE_LOST, text, table)
     else:
         number = max(now.number - max(one.transaction for one in same), 1)
         text = f"{count(number, 'transaction')} behind {reading}"
-        yield Reason(Why.BEHIND, text, table, number)
+        yield Reason(OutdatedReason.BEHIND, text, table, number)

@@ -16,7 +16,7 @@ from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns, Kind, Type, columns_of
 from singerlake.log.table_state import TableState
 from singerlake.site import lists
-from singerlake.site.pages import Column, Said, SchemaChange
+from singerlake.site.pages import Column, SchemaChange, ShownAnnotations
 
 MAX_COLUMNS = 2_000
 """Of one table; a schema that refers to itself has no end."""
@@ -27,7 +27,7 @@ MAX_NAMES = 25
 MAX_CHANGES_BYTES = 24_000
 """Of all changes on a page; names of columns may be long."""
 _LINE = 300
-_NO_ENTRY, _NOTHING = ColumnEntry(), Said()
+_NO_ENTRY, _NOTHING = ColumnEntry(), ShownAnnotations()
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BOUNDS = {
     "minimum": "≥",
@@ -115,18 +115,18 @@ def _column(
             yield from _column(child, type_, inner.get(child), root, below, path, depth + 1)
 
 
-def said_of(entry: Any) -> Said:
+def said_of(entry: Any) -> ShownAnnotations:
     """Return the annotations that a page shows of something; a link only if it is one."""
     if entry is _NO_ENTRY:
         return _NOTHING
     values = {}
-    for name in Said.__struct_fields__:
+    for name in ShownAnnotations.__struct_fields__:
         value = getattr(entry, name, None)
         if value and not (name in ("documentation", "job_url") and not is_url(value)):
             values[name] = value
     if (status := values.get("job_status")) and "job_url" not in values and is_url(status):
         values["job_url"] = values.pop("job_status")  # as an earlier release's people wrote it
-    return Said(**values)
+    return ShownAnnotations(**values)
 
 
 def _cut(words: str | None) -> str | None:

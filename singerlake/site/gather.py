@@ -26,7 +26,7 @@ from singerlake.site.pages import (
     Column,
     Command,
     Edge,
-    Said,
+    ShownAnnotations,
     TablePage,
     TableSummary,
     Transaction,
@@ -127,7 +127,7 @@ class Gatherer:
         )
 
     def _columns(
-        self, table: Table, snapshot: TableState, said: Said, entry: TableEntry
+        self, table: Table, snapshot: TableState, said: ShownAnnotations, entry: TableEntry
     ) -> list[Column]:
         """Return what a page shows of each column, with samples if they are asked for."""
         shown = columns.columns_for(snapshot, entry.columns)
@@ -139,7 +139,7 @@ class Gatherer:
             table, snapshot, shown, self._samples, said.classification, entry.columns
         )
 
-    def _said(self, tap: TapEntry, entry: TableEntry) -> Said:
+    def _said(self, tap: TapEntry, entry: TableEntry) -> ShownAnnotations:
         """Return the annotations of a table, or of what it lies in if it has none."""
         own = columns.said_of(entry)
         inherited = {
@@ -148,7 +148,7 @@ class Gatherer:
         }
         return replace(own, **inherited)
 
-    def _description(self, snapshot: TableState, said: Said) -> Said:
+    def _description(self, snapshot: TableState, said: ShownAnnotations) -> ShownAnnotations:
         """The schema's own description, where no person said one."""
         if said.description is not None:
             return said
@@ -157,7 +157,7 @@ class Gatherer:
             return said
         return replace(said, description=own.strip())
 
-    def _is_stale(self, said: Said, synced: str | None, run: JobRun | None) -> bool:
+    def _is_stale(self, said: ShownAnnotations, synced: str | None, run: JobRun | None) -> bool:
         """Tell whether the last sync is too old; a run that found nothing new counts."""
         if said.freshness is None:
             return False

@@ -13,7 +13,7 @@ from singerlake.site.pages import (
     Column,
     Edge,
     HomePage,
-    Said,
+    ShownAnnotations,
     TablePage,
     TableSummary,
     TapPage,
@@ -94,7 +94,7 @@ def weight(item: object) -> int:
     return len(words.html(text).encode(errors="replace"))
 
 
-def row_weight(name: str, about: Said) -> int:
+def row_weight(name: str, about: ShownAnnotations) -> int:
     """Estimate the size of a tap or a table in a list, which shows the beginnings of texts."""
     begins = [text[:200] for text in (about.description, about.owner, about.classification) if text]
     return weight([name[:120], *begins, *(tag[:60] for tag in about.tags[:30])])
@@ -150,7 +150,7 @@ def of_home(home: HomePage, shown: Sequence[tuple[str, str, str]]) -> list[list[
     return list(paged(home.taps, lambda one: row_weight(one.name, one.said) + 500, room))
 
 
-def lead_weight(about: Said) -> int:
+def lead_weight(about: ShownAnnotations) -> int:
     """Estimate the size of a page's lead, which the page cuts."""
     texts = [
         about.description,

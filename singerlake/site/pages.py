@@ -11,7 +11,7 @@ class Page(msgspec.Struct, frozen=True, gc=False):
     """The base of what is on a page; made of plain data, so that it can be compared by a hash."""
 
 
-class Said(Annotations, Page, frozen=True, kw_only=True, omit_defaults=False, gc=False):
+class ShownAnnotations(Annotations, Page, frozen=True, kw_only=True, omit_defaults=False, gc=False):
     """The annotations shown; owner and freshness may be those of what it lies in."""
 
     @property
@@ -20,7 +20,7 @@ class Said(Annotations, Page, frozen=True, kw_only=True, omit_defaults=False, gc
         return self != _NOTHING
 
 
-_NOTHING = Said()
+_NOTHING = ShownAnnotations()
 
 
 class Sample(Page, frozen=True):
@@ -59,7 +59,7 @@ class Column(Page, frozen=True, kw_only=True):
     constraints: list[str] = []
     description: str | None = None
     by_schema: bool = False
-    said: Said = Said()
+    said: ShownAnnotations = ShownAnnotations()
     samples: list[Sample] = []
 
 
@@ -138,7 +138,7 @@ class TableSummary(Page, frozen=True, kw_only=True):
     columns: int = 0
     last_sync: str | None = None
     stale: bool = False
-    said: Said = Said()
+    said: ShownAnnotations = ShownAnnotations()
     error: str | None = None
 
 
@@ -191,7 +191,7 @@ class TapPage(Page, frozen=True, kw_only=True):
 
     name: str
     path: str
-    said: Said = Said()
+    said: ShownAnnotations = ShownAnnotations()
     run: JobRun | None = None
     tables: list[TableSummary] = []
 
@@ -228,7 +228,7 @@ class HomePage(Page, frozen=True, kw_only=True):
 
     title: str
     uri: str | None
-    said: Said
+    said: ShownAnnotations
     taps: list[TapPage]
     recent: list[Recent] = []
 

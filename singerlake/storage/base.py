@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from singerlake.errors import DamagedError, SingerlakeError
 from singerlake.storage.together import Together
-from singerlake.storage.unfinished import Begun, Leftover
+from singerlake.storage.unfinished import Leftover, UnfinishedObject
 
 MAX_BYTES = 1 << 30
 """No object that is read whole is larger: a manifest has 130 bytes a block, so eight million
@@ -354,7 +354,7 @@ class Store(ABC):
         """
         return self.stage()
 
-    def begun(self, prefix: str) -> Sequence[Begun]:  # noqa: ARG002
+    def begun(self, prefix: str) -> Sequence[UnfinishedObject]:  # noqa: ARG002
         """List such publications of keys that begin alike, those under way among them.
 
         Who publishes the same bytes under such a key sends only what the store does not have. Of

@@ -24,7 +24,7 @@ class Leftover(NamedTuple):
     certain: bool = True
 
 
-class Begun(NamedTuple):
+class UnfinishedObject(NamedTuple):
     """An object that somebody began to publish, and whose publication has not ended.
 
     Attributes:

@@ -15,7 +15,7 @@ from singerlake.log.not_copied import shown
 from singerlake.ops.copy.destination import check_place
 from singerlake.ops.copy.lake_versions import CopiedLakeVersion
 from singerlake.ops.copy.outcome import Copied, CopyOptions
-from singerlake.ops.copy.run import Asked, Event, Note, copy_lake
+from singerlake.ops.copy.run import CopyRequest, Event, Note, copy_lake
 from singerlake.ops.copy.transfers import Meter
 from singerlake.storage.base import Store
 from singerlake.storage.opening import open_store
@@ -111,7 +111,7 @@ def command(
     options = CopyOptions(
         sync=sync, verify=verify, dry_run=dry_run, transfers=transfers, lease_wait_seconds=wait
     )
-    _Run(shared, options).run(lake, store, Asked(tables, lake_version))
+    _Run(shared, options).run(lake, store, CopyRequest(tables, lake_version))
 
 
 class _Run:
@@ -124,7 +124,7 @@ class _Run:
         self._done: list[Copied] = []
         self._missing = 0
 
-    def run(self, lake: Lake, destination: Store, asked: Asked) -> None:
+    def run(self, lake: Lake, destination: Store, asked: CopyRequest) -> None:
         meter = Meter()
         follow(lambda: (f"{output.size(meter.done)} read", meter.done, meter.expected()))
         events = copy_lake(lake, destination, asked, self._options, meter)

@@ -258,7 +258,7 @@ def test_where_it_is_ignored_spark_does_not_take_it_either() -> None:
 @pytest.mark.parametrize(
     "before",
     [
-        "from singerlake.log import commit; commit.Begun.any = True",
+        "from singerlake.log import commit; commit.CommitMark.any = True",
         "from singerlake_cli import interrupts; interrupts.note_writes()",
     ],
 )
@@ -268,7 +268,7 @@ def test_what_may_have_changed_is_not_denied(before: str) -> None:
 
 
 def test_only_a_commit_counts_as_one(filled: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit.Begun, "any", False)
+    monkeypatch.setattr(commit.CommitMark, "any", False)
     # A command that an earlier test ran in this process may have noted that it writes.
     monkeypatch.setattr(interrupts._State, "writes", False)
     monkeypatch.setattr(interrupts._State, "reads", False)

@@ -17,7 +17,7 @@ from singerlake.files.contents import CLOCKS_DIFFER, Contents
 from singerlake.files.known import KnownFiles
 from singerlake.format import file_paths
 from singerlake.lake import Table
-from singerlake.storage.unfinished import Begun
+from singerlake.storage.unfinished import UnfinishedObject
 from tests.files.photos import NAME, clean, forget, sync, table_of
 
 
@@ -84,11 +84,11 @@ def test_what_was_found_before_others_knew_that_it_is_lost_is_not_found(
         contents.close()
 
 
-def put(table: Table, monkeypatch: pytest.MonkeyPatch, begun: Sequence[Begun]) -> str:
+def put(table: Table, monkeypatch: pytest.MonkeyPatch, begun: Sequence[UnfinishedObject]) -> str:
     """Store a large file where a store tells of uploads that broke off; its path."""
     asked: list[str] = []
 
-    def tells(prefix: str) -> Sequence[Begun]:
+    def tells(prefix: str) -> Sequence[UnfinishedObject]:
         asked.append(prefix)
         return begun
 
@@ -103,8 +103,8 @@ def put(table: Table, monkeypatch: pytest.MonkeyPatch, begun: Sequence[Begun]) -
     return stored.path
 
 
-def name_of(path: str, since: float) -> Begun:
-    return Begun(NAME.key(path), since)
+def name_of(path: str, since: float) -> UnfinishedObject:
+    return UnfinishedObject(NAME.key(path), since)
 
 
 def test_large_content_goes_on_under_the_name_that_was_begun_last(
@@ -113,7 +113,7 @@ def test_large_content_goes_on_under_the_name_that_was_begun_last(
     older, newer = file_paths.new_content(DIGEST), file_paths.new_content(DIGEST)
     others = file_paths.new_content("0" * 64)
     begun = [name_of(newer, 20.0), name_of(older, 10.0), name_of(others, 30.0)]
-    begun.append(Begun(f"{NAME.folder}{older}-0", 40.0))
+    begun.append(UnfinishedObject(f"{NAME.folder}{older}-0", 40.0))
     assert put(table, monkeypatch, begun) == newer
 
 
@@ -136,7 +136,7 @@ def test_small_content_asks_for_nothing_and_who_may_not_list_begins_anew(
 ) -> None:
     asked: list[str] = []
 
-    def refuses(prefix: str) -> Sequence[Begun]:
+    def refuses(prefix: str) -> Sequence[UnfinishedObject]:
         asked.append(prefix)
         raise StoreError("access denied")
 

@@ -20,7 +20,7 @@ from singerlake.overlay.alter import AlterOptions
 from singerlake.publish import registry
 from singerlake.publish.projection import Format, OrderKey, Projection, Target
 from singerlake.publish.spelling import select_all, sources
-from singerlake.publish.status import Reason, Status, Why, status
+from singerlake.publish.status import OutdatedReason, Reason, Status, status
 from tests.far_store import FarStore
 from tests.publish.standing import publish, stage, sync
 
@@ -77,10 +77,12 @@ def test_a_chain_from_nothing_to_up_to_date(
     assert status(lake, [clean, daily])[1] == Status(daily, (), rows=3, overlap=0.0)
     for _ in range(3):
         sync(lake, ORDERS)
-    behind = Reason(Why.BEHIND, "staging.orders: 3 transactions behind tap-shop.orders", ORDERS, 3)
+    behind = Reason(
+        OutdatedReason.BEHIND, "staging.orders: 3 transactions behind tap-shop.orders", ORDERS, 3
+    )
     first, second = status(lake, [clean, daily])
     assert first.reasons == (behind,)
-    assert [one.why for one in second.reasons] == [Why.UPSTREAM]
+    assert [one.why for one in second.reasons] == [OutdatedReason.UPSTREAM]
     assert not first.up_to_date
     # A refresh that found no other rows: the table that others read has not moved on.
     stage(lake, clean, ORDERS, rows=())

@@ -33,7 +33,7 @@ _SUMMARY = msgspec.msgpack.Decoder(AskedSummary)
 
 
 @dataclass(frozen=True)
-class Asked:
+class ChangeRequest:
     """The request of a change to a table's rows.
 
     Attributes:
@@ -70,13 +70,13 @@ class Asked:
         return self.engine.having(self.rows, "part")
 
     @cached_property
-    def seen(self) -> Seen:
+    def seen(self) -> RequestFacts:
         """What the rows are like; they are read for it."""
         told = self.engine.collect(self.engine.having(self.rows, "summary"))
-        return Seen([_SUMMARY.decode(row["summary"]) for row in told])
+        return RequestFacts([_SUMMARY.decode(row["summary"]) for row in told])
 
 
-class Seen:
+class RequestFacts:
     """The facts seen in the rows that are asked for.
 
     Attributes:
@@ -113,7 +113,7 @@ def asked(
     *,
     blind: bool,
     blocked: BlockedRows | None = None,
-) -> Asked:
+) -> ChangeRequest:
     """Put the rows of all parts together.
 
     Args:
@@ -166,10 +166,10 @@ def asked(
         blind=blind,
         replaces=Mode.REPLACE in modes,
     )
-    return Asked(engine, engine.union(*read), spec, modes, shared)
+    return ChangeRequest(engine, engine.union(*read), spec, modes, shared)
 
 
-def check_named(wanted: Asked, table: TableName) -> None:
+def check_named(wanted: ChangeRequest, table: TableName) -> None:
     """Refuse a change of rows that are there, where nothing at all says which ones are meant.
 
     Raises:

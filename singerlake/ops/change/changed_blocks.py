@@ -16,7 +16,7 @@ from singerlake.format.written import WrittenUnder
 from singerlake.log.staging import StagedTable
 from singerlake.rows.batches.problems import Problems, RowProblem
 from singerlake.rows.batches.steps import Batches
-from singerlake.rows.lines.pile import Pile
+from singerlake.rows.lines.pile import BlockBuilder
 from singerlake.rows.lines.record_texts import RecordTexts
 from singerlake.rows.validation.schema_check import SchemaCheck
 from singerlake.storage.base import Store
@@ -95,7 +95,7 @@ class Out:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._staged = StagedTable(target.store, target.table, target.file_bytes)
-        self._piles: dict[str, Pile] = {}
+        self._piles: dict[str, BlockBuilder] = {}
         self._origins: list[tuple[int, int]] = []
         self._check = SchemaCheck(target.under.check)
         self._schema_line = target.schema_line
@@ -113,7 +113,7 @@ class Out:
             self._close(under)
             pile = None
         if pile is None:
-            pile = self._piles[under] = Pile(schema_line, origin=origin)
+            pile = self._piles[under] = BlockBuilder(schema_line, origin=origin)
         pile.add(line)
         if pile.full(self._target.block_rows):
             self._close(under)
@@ -134,7 +134,7 @@ class Out:
                 self._close(under)
                 pile = None
             if pile is None:
-                pile = self._piles[under] = Pile(self._schema_line, origin=origin(at))
+                pile = self._piles[under] = BlockBuilder(self._schema_line, origin=origin(at))
             at += pile.extend(lines[at : at + target.block_rows - len(pile.lines)])
             if pile.full(target.block_rows):
                 self._close(under)

@@ -14,7 +14,7 @@ import msgspec
 
 from singerlake.errors import ConflictError
 from singerlake.format.names import TableName
-from singerlake.ops.change.asked_rows import Asked
+from singerlake.ops.change.asked_rows import ChangeRequest
 from singerlake.rows.batches.problems import FIRST, Problems, RowProblem
 from singerlake.rows.changes.asked_rows import by_place
 from singerlake.rows.changes.merge_terms import (
@@ -45,7 +45,7 @@ class Delta:
     """
 
     merged: Any
-    wanted: Asked
+    wanted: ChangeRequest
     summary: MergeSummary
     counts: dict[str, int]
     parts: int
@@ -71,7 +71,7 @@ class Delta:
         return self.wanted.engine.having(self.merged, "new")
 
 
-def merged(wanted: Asked, present: Sequence[Any]) -> tuple[Any, int]:
+def merged(wanted: ChangeRequest, present: Sequence[Any]) -> tuple[Any, int]:
     """Compare what is asked with what is there.
 
     Args:
@@ -87,7 +87,7 @@ def merged(wanted: Asked, present: Sequence[Any]) -> tuple[Any, int]:
     return engine.map(parts, MergeStep(wanted.spec), MERGED), count
 
 
-def summary_of(wanted: Asked, merged: Any) -> MergeSummary:
+def summary_of(wanted: ChangeRequest, merged: Any) -> MergeSummary:
     """Compare, and fetch what has been found."""
     summary = MergeSummary()
     for row in wanted.engine.collect(wanted.engine.having(merged, "summary")):
@@ -100,7 +100,7 @@ def repeated(summary: MergeSummary) -> Problems:
     return Problems(summary.repeated, [one.problem for one in summary.twice])
 
 
-def problems_of(summary: MergeSummary, wanted: Asked) -> Problems:
+def problems_of(summary: MergeSummary, wanted: ChangeRequest) -> Problems:
     """Return what cannot be: the first, by place, and their number."""
     first = by_place([*wanted.seen.faults, *summary.faults])
     total = summary.counts.get(WRONG, 0) + wanted.seen.wrong

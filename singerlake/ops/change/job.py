@@ -29,7 +29,7 @@ from singerlake.log.writer import update_catalogues, update_checkpoint
 from singerlake.ops import suppression as blocking
 from singerlake.ops.change import asked_rows, delta
 from singerlake.ops.change import plan as plans
-from singerlake.ops.change.asked_rows import Asked
+from singerlake.ops.change.asked_rows import ChangeRequest
 from singerlake.ops.change.delta import Delta
 from singerlake.ops.change.output import ChangeOutput
 from singerlake.ops.change.plan import ChangeOptions, ChangePlan, Mode
@@ -374,7 +374,7 @@ def are_changed(
     present: TableState,
     since: Sequence[Block],
     after: int,
-    wanted: Asked,
+    wanted: ChangeRequest,
     survival: Survival,
 ) -> bool:
     """Tell whether blocks have rows of the keys that are asked for.

@@ -23,7 +23,7 @@ from singerlake.format.names import TableName
 from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.log.table_state import TableState
-from singerlake.ops.change.asked_rows import Asked
+from singerlake.ops.change.asked_rows import ChangeRequest
 from singerlake.ops.change.delta import Delta
 from singerlake.ops.change.plan import ChangePlan
 from singerlake.rows.batches.packing import Unpacked
@@ -79,7 +79,7 @@ class PresentRows:
             return self._all_go
         return not folds_alike(self.engine, self.table, self.wanted.state, self.places)
 
-    def meant(self, asked: Asked) -> list[Any]:
+    def meant(self, asked: ChangeRequest) -> list[Any]:
         """Share out the rows that may be meant, as ``asked_rows.SHARED`` has them.
 
         Args:
@@ -101,7 +101,7 @@ class PresentRows:
             if one.parts
         ]
 
-    def _present_step(self, asked: Asked) -> PresentStep:
+    def _present_step(self, asked: ChangeRequest) -> PresentStep:
         spec = asked.spec
         return PresentStep(
             columns=spec.columns,

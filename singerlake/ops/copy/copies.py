@@ -12,7 +12,7 @@ from singerlake.format.lake_log import LakeVersion
 from singerlake.ops.copy.destination import check_place
 from singerlake.ops.copy.lake_versions import CopiedLakeVersion
 from singerlake.ops.copy.outcome import Copied, CopyOptions
-from singerlake.ops.copy.run import Asked, Failed, copy_lake
+from singerlake.ops.copy.run import CopyRequest, Failed, copy_lake
 from singerlake.ops.copy.transfers import Meter
 from singerlake.storage.opening import open_store
 
@@ -64,7 +64,7 @@ def copy(
     destination = open_store(to, options)
     check_place(within.store, destination)
     done, failed = LakeCopy(), []
-    asked = Asked(named, lake_version)
+    asked = CopyRequest(named, lake_version)
     with closing(copy_lake(within, destination, asked, how, Meter())) as events:
         for event in events:
             if isinstance(event, Copied):

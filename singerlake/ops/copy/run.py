@@ -33,7 +33,7 @@ from singerlake.storage.base import KeyMissingError, Store
 
 
 @dataclass(frozen=True)
-class Asked:
+class CopyRequest:
     """The selection to be copied: all of a lake, unless something is named.
 
     Attributes:
@@ -76,7 +76,7 @@ Events: TypeAlias = "Generator[Event, None, None]"
 
 
 def copy_lake(
-    lake: Lake, destination: Store, asked: Asked, options: CopyOptions, meter: Meter
+    lake: Lake, destination: Store, asked: CopyRequest, options: CopyOptions, meter: Meter
 ) -> Events:
     """Copy a lake, or some of it, past what fails; yields what comes of each thing.
 
@@ -94,7 +94,7 @@ class _Run:
     """Goes from table to table, and remembers what failed."""
 
     def __init__(
-        self, lake: Lake, destination: Store, asked: Asked, options: CopyOptions, meter: Meter
+        self, lake: Lake, destination: Store, asked: CopyRequest, options: CopyOptions, meter: Meter
     ) -> None:
         self._lake = lake
         self._destination = destination

@@ -22,7 +22,7 @@ from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.types import Columns, Kind, columns_of
 from singerlake.lake import Lake, Table
-from singerlake.lineage import Told, told
+from singerlake.lineage import LineageRun, told
 from singerlake.log.commit import current_user, preview
 from singerlake.log.staging import FILE_BYTES
 from singerlake.log.table_state import TableState
@@ -83,7 +83,7 @@ def create_of(
         return done
 
 
-def _tell(telling: Told, made: Table, result: QueryResult, done: Created) -> None:
+def _tell(telling: LineageRun, made: Table, result: QueryResult, done: Created) -> None:
     """Tell what the query read, and where its columns come from."""
     origins = result.origins
     for state in origins.tables.values() if origins is not None else ():

@@ -60,7 +60,7 @@ class Result(str, Enum):
         return self.value
 
 
-class How(str, Enum):
+class RefreshKind(str, Enum):
     """The way in which a staging table was brought up to date."""
 
     UP_TO_DATE = "up to date"

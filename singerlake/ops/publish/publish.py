@@ -17,10 +17,10 @@ from singerlake.lake import Lake
 from singerlake.lineage import told_job
 from singerlake.ops.publish.answers import session
 from singerlake.ops.publish.outcome import (
-    How,
     Outcome,
     PublishedRows,
     PublishOptions,
+    RefreshKind,
     Result,
     StagedRows,
 )
@@ -88,7 +88,7 @@ def _moves(outcome: Outcome) -> bool:
     staged = outcome.staged
     if staged is None:
         return bool(outcome.reason)  # it reads one of which that is so
-    return staged.how == How.CREATED or bool(staged.changed or staged.columns)
+    return staged.how == RefreshKind.CREATED or bool(staged.changed or staged.columns)
 
 
 def _outcome(
@@ -143,7 +143,7 @@ def _refreshed(
         dry_run=options.dry_run,
         at=options.at,
     )
-    return None if done.how is How.UP_TO_DATE else done
+    return None if done.how is RefreshKind.UP_TO_DATE else done
 
 
 def _told(done: Staged) -> StagedRows:

@@ -13,12 +13,12 @@ from singerlake.engine.choice import EngineChoice
 from singerlake.errors import InvalidQueryError, SingerlakeError, UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake
-from singerlake.lineage import Told
+from singerlake.lineage import LineageRun
 from singerlake.log.table_state import TableState
 from singerlake.ops.publish.answer import Answer
 from singerlake.ops.publish.answers import opened
 from singerlake.ops.publish.carrying_out import DryRun, Run
-from singerlake.ops.publish.outcome import How, PublishedRows, PublishOptions
+from singerlake.ops.publish.outcome import PublishedRows, PublishOptions, RefreshKind
 from singerlake.ops.publish.write.increments import Increment
 from singerlake.ops.publish.write.published_files import check_columns
 from singerlake.publish.destinations.opening import open_destination
@@ -62,7 +62,7 @@ class PublishRows:
         projection: Projection,
         target: Target,
         options: PublishOptions,
-        telling: Told,
+        telling: LineageRun,
         choice: EngineChoice,
     ) -> None:
         self._telling = telling
@@ -124,7 +124,7 @@ class PublishRows:
         done.why, why = f"{staged.projection.stage} changes", self._why_full_after(staged)
         wanted: Sequence[FrozenVersion] = ()
         now, up_to_date = 0, False
-        if staged.how is not How.CREATED:
+        if staged.how is not RefreshKind.CREATED:
             _, wanted = self._versions()
             up_to_date = self._base is not None and self._due() is None
             if why is not None and not wanted:
@@ -143,7 +143,7 @@ class PublishRows:
         table, base = staged.projection.stage, self._base
         if base is None or (why := self._why_all()) is not None:
             return "" if base is None else why
-        if staged.how is How.CREATED:
+        if staged.how is RefreshKind.CREATED:
             return f"{table} is another table than the one that was read before"
         if staged.columns:
             return f"the columns of {table} are others than when it was read before"

@@ -38,7 +38,7 @@ from singerlake.ops.change.sql.frame_rows import FrameRows
 from singerlake.ops.create import create as plans
 from singerlake.ops.create.query_rows import check_key_names, create_of
 from singerlake.ops.create.query_schema import schema_of
-from singerlake.ops.publish.outcome import How
+from singerlake.ops.publish.outcome import RefreshKind
 from singerlake.ops.publish.projected import Projected
 from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE
 from singerlake.overlay.alter import OverlayChange
@@ -71,7 +71,7 @@ class Staged:
     """
 
     projection: Projection
-    how: How
+    how: RefreshKind
     why: str
     changed: Changed
     columns: Sequence[AnswerChange]
@@ -87,7 +87,7 @@ class Staged:
         """Whether the table has other rows or columns then."""
         done = self.changed
         rows = done.inserted or done.updated or done.deleted
-        return self.how is How.CREATED or bool(rows or self.columns)
+        return self.how is RefreshKind.CREATED or bool(rows or self.columns)
 
 
 def stage(
@@ -194,13 +194,13 @@ class _Job:
         if why is not None:
             return self._replace(self._head, last, entry, columns, why)
         if self._is_as_read(last):
-            return self._staged(How.UP_TO_DATE, "", Changed(None), ())
+            return self._staged(RefreshKind.UP_TO_DATE, "", Changed(None), ())
         rows = self._difference(last.position.sources, columns_of(entry))
         changed = self._change(self._head, last, rows, Mode.UPSERT)
-        return self._staged(How.INCREMENTAL, "", changed, ())
+        return self._staged(RefreshKind.INCREMENTAL, "", changed, ())
 
     def _staged(
-        self, how: How, why: str, changed: Changed, columns: Sequence[AnswerChange]
+        self, how: RefreshKind, why: str, changed: Changed, columns: Sequence[AnswerChange]
     ) -> Staged:
         return Staged(self._projection, how, why, changed, columns, self._position)
 
@@ -273,7 +273,7 @@ class _Job:
                 options=options,
             )
         changed = Changed(made.transaction, inserted=made.rows)
-        return self._staged(How.CREATED, "there was no table", changed, ())
+        return self._staged(RefreshKind.CREATED, "there was no table", changed, ())
 
     def _replace(
         self,
@@ -294,7 +294,7 @@ class _Job:
                 changed = self._change(head, last, frame, Mode.REPLACE, said, tasks)
             finally:
                 frame.unpersist()
-        return self._staged(How.COMPARED, why, changed, columns)
+        return self._staged(RefreshKind.COMPARED, why, changed, columns)
 
     def _check_key(self, frame: DataFrame, columns: Columns) -> None:
         key = self._projection.key

@@ -137,7 +137,7 @@ def _new_table(
 
 
 @dataclass(frozen=True)
-class Made:
+class CreatedTable:
     """A table that was made of files, or would be.
 
     Attributes:
@@ -153,7 +153,7 @@ class Made:
 
 def make(
     engine: Engine[Any], lake: Lake, new: NewTable, options: ChangeOptions | None = None
-) -> Made:
+) -> CreatedTable:
     """Make a table of files.
 
     Args:
@@ -180,7 +180,7 @@ def make_at_once(
     keys: Sequence[str],
     options: ChangeOptions,
     show: Callable[[NewTable], None],
-) -> tuple[NewTable, Made | None]:
+) -> tuple[NewTable, CreatedTable | None]:
     """Make a table of CSV that is read once, if all of it is what some of it seems to be.
 
     Args:
@@ -203,7 +203,7 @@ def make_at_once(
     job = _AtOnce(engine, lake, seen, options, reader, guess, show)
     try:
         made = job.run()
-    except _SeemedOtherwiseError:
+    except _SchemaGuessFailedError:
         return job.new, None
     with told(lake.table(table), "create") as telling:  # not before: it might have been in vain
         telling.wrote(lake.table(table).snapshot, rows=made.rows, version=made.version)
@@ -217,18 +217,18 @@ class _Job:
     new: NewTable
     options: ChangeOptions
 
-    def run(self) -> Made:
+    def run(self) -> CreatedTable:
         new = self.new
         step, tasks = self._step()
         if self.options.dry_run:
-            return Made(None, self._check_rows(step, tasks))
+            return CreatedTable(None, self._check_rows(step, tasks))
         hash_ = schema_hash(new.entry.schema, new.entry.key_properties)
         blocks = FirstBlocks(self.engine, self.lake, new.table, hash_, self.options.writing)
         done = blocks.commit(
             lambda: self._write(blocks, step, tasks), self._draft(hash_), self._with_version
         )
         version = done.frozen[-1] if done.frozen else None
-        return Made(done.number, done.transactions[-1].rows, version)
+        return CreatedTable(done.number, done.transactions[-1].rows, version)
 
     def _step(self) -> tuple[Step, int]:
         return self.new.reader.step(self.engine, self.new.columns)
@@ -350,7 +350,7 @@ class _FirstRepeated:
             yield pa.RecordBatch.from_pydict(row)
 
 
-class _SeemedOtherwiseError(SingerlakeError):
+class _SchemaGuessFailedError(SingerlakeError):
     """Files hold something else than some of their rows do."""
 
 
@@ -376,7 +376,7 @@ class _AtOnce(_Job):
         keys = guessed.entry.key_properties
         self.new = _new_table(guessed.table, self.csv, self.csv.merged(parts), keys, {})
         if self.new.entry != guessed.entry or not all(part.guessed for part in parts):
-            raise _SeemedOtherwiseError("the files hold something else than they seemed to")
+            raise _SchemaGuessFailedError("the files hold something else than they seemed to")
         super()._refuse_any(rows)
         self.show(self.new)
 

@@ -24,7 +24,7 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.log import blocked, catalogue, files, log
 from singerlake.log.checkpoint import differing, from_manifest
 from singerlake.log.folding import fold
-from singerlake.log.inventory import LAKE_FILE_HINT, Lost
+from singerlake.log.inventory import LAKE_FILE_HINT, LostTable
 from singerlake.log.rewriting import Erasures
 from singerlake.log.table_state import TableState
 from singerlake.log.unfolding import entries_of
@@ -91,7 +91,7 @@ def _lost_log(store: Store, table: TableName) -> list[Problem]:
     if present.free or present.locked:
         hint = f"make it again with: singerlake rebuild {table}"
         return [Problem("log", table.log, "a log", "neither log nor manifest", hint)]
-    return [gone(Lost(table.tap, table, names.catalogue(table.tap)))]
+    return [gone(LostTable(table.tap, table, names.catalogue(table.tap)))]
 
 
 def _comparable(
@@ -105,7 +105,7 @@ def _comparable(
     return fold(TableState(head.table), entries[: manifest.number]), manifest
 
 
-def gone(lost: Lost) -> Problem:
+def gone(lost: LostTable) -> Problem:
     """Describe a tap or a table that is listed and of which nothing is there."""
     what = "tap" if lost.table is None else "table"
     return Problem(what, lost.folder, f"what {lost.listed_in} lists", "nothing", lost.hint)

@@ -42,7 +42,7 @@ _MAX_JSON = (1 << 31) - 2
 _Parser: TypeAlias = Callable[["bytes | memoryview", pa.Schema], pa.Table]
 
 
-class _StepAsideError(Exception):
+class _FastPathMissError(Exception):
     """The fast way is not sure of its answer."""
 
 
@@ -87,7 +87,7 @@ def _tried(
 ) -> DecodedRows | None:
     try:
         return _by_columns(lines, columns, count, parse, rules)
-    except (_StepAsideError, pa.ArrowException, OverflowError):
+    except (_FastPathMissError, pa.ArrowException, OverflowError):
         return None
 
 
@@ -98,17 +98,17 @@ def _by_columns(
     envelope = pa.schema([("type", pa.string()), ("record", fields), ("version", pa.int64())])
     table = parse(lines, envelope)
     if table.num_rows != count or lines[-1:] != b"\n":
-        raise _StepAsideError  # several values on a line, or an empty one
+        raise _FastPathMissError  # several values on a line, or an empty one
     is_record = pc.fill_null(pc.equal(table["type"], "RECORD"), False)
     records = pc.sum(is_record).as_py() or 0
     activations = pc.sum(pc.equal(table["type"], "ACTIVATE_VERSION")).as_py() or 0
     if records + activations != table.num_rows:
-        raise _StepAsideError
+        raise _FastPathMissError
     if activations:
         table = table.filter(is_record).combine_chunks()
     record = _single(table["record"], envelope.field("record").type)
     if record.null_count:
-        raise _StepAsideError
+        raise _FastPathMissError
     return _rows(record.flatten(), columns, _single(table["version"], pa.int64()), rules)
 
 
@@ -152,7 +152,7 @@ def _read_strictly(lines: bytes | memoryview, schema: pa.Schema) -> pa.Table:
 def _read_proved(lines: bytes | memoryview, schema: pa.Schema) -> pa.Table:
     table = lenient_json.read(lines, schema)
     if table is None:
-        raise _StepAsideError
+        raise _FastPathMissError
     return table
 
 
@@ -161,7 +161,7 @@ def _single(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
         return column.chunk(0)
     if column.num_chunks == 0:
         return pa.array([], type_)
-    raise _StepAsideError
+    raise _FastPathMissError
 
 
 def _has(type_: Type, kind: Kind) -> bool:
@@ -197,7 +197,7 @@ def _typed(array: pa.Array, type_: Type) -> pa.Array:
     kind = type_.kind
     if kind is Kind.NUMBER:
         if not pc.all(pc.is_finite(array)).as_py() and array.null_count < len(array):
-            raise _StepAsideError  # pyarrow.json takes NaN and Infinity, which JSON lacks
+            raise _FastPathMissError  # pyarrow.json takes NaN and Infinity, which JSON lacks
         return array
     if kind is Kind.DATE:
         days = pc.cast(array, pa.date32())
@@ -231,13 +231,13 @@ def _instants(array: pa.Array, *, exact: bool) -> pa.Array:
     # pyarrow takes an hour alone, which the format's own reader does not; and nothing that
     # has its colon elsewhere than here.
     if not pc.all(pc.equal(pc.utf8_slice_codeunits(array, 13, 14), ":")).as_py():
-        raise _StepAsideError
+        raise _FastPathMissError
     try:
         instants = _cast_instants(array)
     except pa.ArrowInvalid:
         # Digits past the microsecond, which pyarrow refuses, are dropped; but none of a key.
         if exact and pc.any(pc.match_substring_regex(array, r"[.]\d{6}\d*[1-9]")).as_py():
-            raise _StepAsideError from None
+            raise _FastPathMissError from None
         short = pc.replace_substring_regex(array, r"([.]\d{6})\d{1,30}", r"\1")
         instants = _cast_instants(short)
     return _within(instants, instants.view(pa.int64()), *MICROS)
@@ -254,7 +254,7 @@ def _cast_instants(array: pa.Array) -> pa.Array:
 def _within(array: pa.Array, numbers: pa.Array, least: int, most: int) -> pa.Array:
     extremes = pc.min_max(numbers).as_py()
     if extremes["min"] is not None and not least <= extremes["min"] <= extremes["max"] <= most:
-        raise _StepAsideError
+        raise _FastPathMissError
     return array
 
 

@@ -69,7 +69,7 @@ _NEW_KEY = (
 )
 
 
-class Placed(msgspec.Struct):
+class PlacedProblem(msgspec.Struct):
     """A problem, and where its row is.
 
     Attributes:
@@ -84,7 +84,7 @@ class Placed(msgspec.Struct):
     problem: Problem
 
 
-def by_place(found: Iterable[Placed]) -> list[Placed]:
+def by_place(found: Iterable[PlacedProblem]) -> list[PlacedProblem]:
     """Return the first problems, in the order of their rows."""
     return sorted(found, key=lambda one: (one.source, one.line, one.row))[:MOST]
 
@@ -107,7 +107,7 @@ class AskedSummary(msgspec.Struct):
     unnamed: int = 0
     problems: Problems = msgspec.field(default_factory=Problems)
     wrong: int = 0
-    faults: list[Placed] = msgspec.field(default_factory=list)
+    faults: list[PlacedProblem] = msgspec.field(default_factory=list)
     keys: bytes | None = None
     blocked: int = 0
 
@@ -305,7 +305,7 @@ class AskedStep:
             source, line = sources[one.row].as_py(), lines[one.row].as_py()
             told = one.at(self.sources[source], line)
             at = -1 if line is None else line
-            summary.faults.append(Placed(self.first_source + source, at, "", told))
+            summary.faults.append(PlacedProblem(self.first_source + source, at, "", told))
 
 
 def _null_key(read: pa.Array, row: int) -> str:

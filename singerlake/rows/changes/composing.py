@@ -14,7 +14,7 @@ from singerlake.rows.batches.packing import one_array
 from singerlake.rows.batches.problems import MOST, Problem
 from singerlake.rows.batches.row_columns import alias
 from singerlake.rows.changes import row_ids
-from singerlake.rows.changes.asked_rows import GIVEN, GONE, READ, Placed, by_place
+from singerlake.rows.changes.asked_rows import GIVEN, GONE, READ, PlacedProblem, by_place
 from singerlake.rows.changes.merge_terms import (
     Mask,
     MergeSpec,
@@ -170,7 +170,7 @@ def note_repeated(
     return np.concatenate(again)
 
 
-def _repeated(spec: MergeSpec, asked: pa.Table, rows: list[int]) -> Placed:
+def _repeated(spec: MergeSpec, asked: pa.Table, rows: list[int]) -> PlacedProblem:
     places = sorted(_place(asked, row) for row in rows)
     (first, first_line), (last, last_line) = places[0], places[-1]
     where = "another row" if first_line < 0 else f"line {first_line:,}"
@@ -180,7 +180,7 @@ def _repeated(spec: MergeSpec, asked: pa.Table, rows: list[int]) -> Placed:
     reason = f"is there already, on {where}{often}"
     line = None if last_line < 0 else last_line
     problem = Problem(spec.sources[last], line, spec.id_names, id_, reason)
-    return Placed(last, last_line, id_, problem)
+    return PlacedProblem(last, last_line, id_, problem)
 
 
 def _place(asked: pa.Table, row: int) -> tuple[int, int]:

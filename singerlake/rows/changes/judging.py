@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from singerlake.rows.batches.packing import one_array
 from singerlake.rows.batches.problems import MOST, RowProblem
 from singerlake.rows.batches.row_columns import BLOCK, MISFITS, ORDINAL, alias
-from singerlake.rows.changes.asked_rows import Placed, by_place, differ
+from singerlake.rows.changes.asked_rows import PlacedProblem, by_place, differ
 from singerlake.rows.changes.composing import CLASHES, MUST, MUST_NOT, Composed, column
 from singerlake.rows.changes.merge_terms import (
     ABSENT,
@@ -161,7 +161,7 @@ class Judge:
             told = (None, None) if clash else (name, id_)
             problem = RowProblem(0, told[0], told[1], _FAULTS[fault])
             at = problem.at(self._spec.sources[source], None if line < 0 else line, id_)
-            summary.faults.append(Placed(source, line, id_, at))
+            summary.faults.append(PlacedProblem(source, line, id_, at))
         summary.faults = by_place(summary.faults)
         for number in composed.first(np.flatnonzero(statuses[STALE]), MOST):
             row = int(composed.last[number])

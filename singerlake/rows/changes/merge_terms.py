@@ -16,7 +16,7 @@ from singerlake.rows.batches import row_columns
 from singerlake.rows.batches.problems import MOST
 from singerlake.rows.batches.row_columns import BLOCK, MISFITS, ORDINAL, alias
 from singerlake.rows.changes import row_ids
-from singerlake.rows.changes.asked_rows import GIVEN, GONE, READ, Placed, by_place
+from singerlake.rows.changes.asked_rows import GIVEN, GONE, READ, PlacedProblem, by_place
 from singerlake.rows.changes.row_ids import AT_BLOCK, AT_ROW
 from singerlake.rows.columns.arrow_types import arrow_type
 from singerlake.rows.given.rows import LINE, OMITTED, ROW_ID, SOURCE, TYPES
@@ -74,8 +74,8 @@ class MergeSummary(msgspec.Struct):
 
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     repeated: int = 0
-    twice: list[Placed] = msgspec.field(default_factory=list)
-    faults: list[Placed] = msgspec.field(default_factory=list)
+    twice: list[PlacedProblem] = msgspec.field(default_factory=list)
+    faults: list[PlacedProblem] = msgspec.field(default_factory=list)
     stale: list[StaleRow] = msgspec.field(default_factory=list)
     blocks: dict[int, int] = msgspec.field(default_factory=dict)
 

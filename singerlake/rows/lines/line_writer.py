@@ -27,7 +27,7 @@ from singerlake.rows.blocks.block_tasks import MARK
 from singerlake.rows.blocks.decoding import record_lines
 from singerlake.rows.blocks.positions import block_holding
 from singerlake.rows.lines.members import patched
-from singerlake.rows.lines.pile import Pile
+from singerlake.rows.lines.pile import BlockBuilder
 from singerlake.rows.lines.written_defaults import DefaultsWritten
 from singerlake.storage.base import Store
 
@@ -122,8 +122,8 @@ class LineWriter:
                 }
             )
 
-    def _piles(self, actions: Batches) -> Iterator[tuple[Pile, str]]:
-        piles: dict[str, Pile] = {}
+    def _piles(self, actions: Batches) -> Iterator[tuple[BlockBuilder, str]]:
+        piles: dict[str, BlockBuilder] = {}
         blocks = self.blocks
         number, lines, schema_line = 0, {}, b""
         for version, row, deleted, work in _actions(actions):
@@ -144,7 +144,7 @@ class LineWriter:
                 yield piles.pop(under), under
                 pile = None
             if pile is None:
-                pile = Pile(head, origin=(version, row))
+                pile = BlockBuilder(head, origin=(version, row))
                 piles[under] = pile
             self._add(pile, line, deleted=deleted)
             if pile.full(self.block_rows):
@@ -170,7 +170,7 @@ class LineWriter:
             if record.get(name, NULL) == NULL:
                 raise cannot_delete(self.table, version, row, name)
 
-    def _add(self, pile: Pile, line: bytes, *, deleted: bool) -> None:
+    def _add(self, pile: BlockBuilder, line: bytes, *, deleted: bool) -> None:
         if deleted:
             line = messages.as_deletion(line, self.stamp)
             pile.deleted += 1

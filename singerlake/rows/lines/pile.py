@@ -21,7 +21,7 @@ _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
 @dataclass
-class Pile:
+class BlockBuilder:
     """Lines under one schema.
 
     Attributes:

@@ -44,7 +44,7 @@ from singerlake.storage.s3.boto_errors import (
 from singerlake.storage.s3.connection import connect
 from singerlake.storage.s3.whole_answers import clock_ahead
 from singerlake.storage.spooled import SpooledFile
-from singerlake.storage.unfinished import RESUMED_BYTES, Begun, Leftover
+from singerlake.storage.unfinished import RESUMED_BYTES, Leftover, UnfinishedObject
 
 COPY_BYTES = 5 << 30
 """What S3 copies in one request."""
@@ -257,7 +257,7 @@ class S3Store(Store):
     def stage_resumable(self) -> Staged:
         return SpooledFile(self._upload_resumable, self.delete)
 
-    def begun(self, prefix: str) -> Sequence[Begun]:
+    def begun(self, prefix: str) -> Sequence[UnfinishedObject]:
         return self._uploads.begun(prefix)
 
     def leftovers(self) -> Iterator[Leftover]:

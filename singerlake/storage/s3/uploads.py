@@ -14,7 +14,7 @@ from singerlake.storage import keys
 from singerlake.storage.base import KeyExistsError
 from singerlake.storage.s3.boto_errors import begin_write
 from singerlake.storage.s3.prefix import BelowPrefix
-from singerlake.storage.unfinished import Begun, Leftover
+from singerlake.storage.unfinished import Leftover, UnfinishedObject
 
 PART_BYTES = 16 * 2**20
 """Files below this go up in one request, others in parts of at least this."""
@@ -56,13 +56,13 @@ class Uploads(BelowPrefix):
             self._abort(upload)  # the name is taken: nothing comes of this one any more
             raise
 
-    def begun(self, prefix: str) -> Sequence[Begun]:
+    def begun(self, prefix: str) -> Sequence[UnfinishedObject]:
         """List uploads to keys that begin alike; see :meth:`Store.begun`."""
         found = {}
         for upload in sorted(self._listed(prefix), key=lambda one: one["Initiated"]):
             key = self._key(upload)
             self._found[key] = str(upload["UploadId"])
-            found[key] = Begun(key, upload["Initiated"].timestamp())
+            found[key] = UnfinishedObject(key, upload["Initiated"].timestamp())
         return [*found.values()]
 
     def _target(self, key: str) -> dict[str, str]:

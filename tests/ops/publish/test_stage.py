@@ -27,7 +27,7 @@ from singerlake.ops.change.plan import ChangeOptions
 from singerlake.ops.change.table_change import TableChange
 from singerlake.ops.drop import drop_table
 from singerlake.ops.publish.projected import Projected
-from singerlake.ops.publish.stage import How, Staged, stage
+from singerlake.ops.publish.stage import RefreshKind, Staged, stage
 from singerlake.ops.vacuum.plan import DROP_HISTORY, VacuumOptions
 from singerlake.overlay import overlay_changes as says
 from singerlake.overlay.alter import AlterOptions, alter
@@ -82,15 +82,15 @@ def counts(done: Staged) -> tuple[int, int, int]:
 def test_only_the_rows_that_changed_are_written(spark: SparkSession, lake: Lake) -> None:
     sync(lake, order(1), order(2, "done"), order(3), order(4))
     asked = stage(spark, lake, OPEN, dry_run=True)
-    assert (asked.how, counts(asked), asked.transaction) == (How.CREATED, (3, 0, 0), None)
+    assert (asked.how, counts(asked), asked.transaction) == (RefreshKind.CREATED, (3, 0, 0), None)
     first = stage(spark, lake, OPEN)
-    assert (first.how, counts(first), first.transaction) == (How.CREATED, (3, 0, 0), 1)
+    assert (first.how, counts(first), first.transaction) == (RefreshKind.CREATED, (3, 0, 0), 1)
     again = stage(spark, lake, OPEN)
-    assert (again.how, again.transaction) == (How.UP_TO_DATE, None)
+    assert (again.how, again.transaction) == (RefreshKind.UP_TO_DATE, None)
     # One is done, one gone, one another, one new, one not done any more; one as it was.
     sync(lake, order(1, "done"), order(3, total=7), {**order(4), **GONE}, order(5), order(2))
     done = stage(spark, lake, OPEN)
-    assert (done.how, done.why, counts(done)) == (How.INCREMENTAL, "", (2, 1, 2))
+    assert (done.how, done.why, counts(done)) == (RefreshKind.INCREMENTAL, "", (2, 1, 2))
     assert rows(lake) == [(2, "NEW", 2), (3, "NEW", 14), (5, "NEW", 2)]
     table = staged(lake)
     entries = list(table.entries())
@@ -110,14 +110,18 @@ def test_only_the_rows_that_changed_are_written(spark: SparkSession, lake: Lake)
     assert entries[1].rows == 5
     # Columns that no one asks for, and rows that are not wanted: a position, and no row.
     here.freeze(lake.table(NAME))
-    assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
+    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
     sync(lake, order(9, "done"))
     moved = stage(spark, lake, OPEN)
-    assert (moved.how, counts(moved), moved.transaction) == (How.INCREMENTAL, (0, 0, 0), 3)
-    assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
+    assert (moved.how, counts(moved), moved.transaction) == (RefreshKind.INCREMENTAL, (0, 0, 0), 3)
+    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
     before = fingerprint(table)
     full = stage(spark, lake, OPEN, full_refresh=True)
-    assert (full.how, full.why, counts(full)) == (How.COMPARED, "it was asked for", (0, 0, 0))
+    assert (full.how, full.why, counts(full)) == (
+        RefreshKind.COMPARED,
+        "it was asked for",
+        (0, 0, 0),
+    )
     assert full.transaction is None
     assert fingerprint(table) == before
     assert not here.problems(table)
@@ -134,15 +138,19 @@ SUMS = replace(
 
 def test_what_is_computed_anew_is_compared(spark: SparkSession, lake: Lake) -> None:
     sync(lake, order(1), order(2, "done"), order(3), order(4, None))
-    assert stage(spark, lake, SUMS).how is How.CREATED
+    assert stage(spark, lake, SUMS).how is RefreshKind.CREATED
     sync(lake, order(3, "paid"), order(5, "done", 5), {**order(1), **GONE})
     planned = stage(spark, lake, SUMS, dry_run=True)
-    assert (planned.how, counts(planned), planned.transaction) == (How.COMPARED, (1, 1, 1), None)
+    assert (planned.how, counts(planned), planned.transaction) == (
+        RefreshKind.COMPARED,
+        (1, 1, 1),
+        None,
+    )
     done = stage(spark, lake, SUMS)
     assert done.why == "the SQL is not row by row: it puts rows together"
     assert (counts(done), done.changed.unchanged, done.transaction) == ((1, 1, 1), 0, 2)
     assert rows(lake) == [("done", 2, 6), ("paid", 1, 1)]
-    assert stage(spark, lake, SUMS).how is How.UP_TO_DATE
+    assert stage(spark, lake, SUMS).how is RefreshKind.UP_TO_DATE
 
 
 def test_without_a_key_all_rows_are_replaced_where_they_differ(
@@ -178,13 +186,13 @@ def test_columns_follow_the_sql(spark: SparkSession, lake: Lake) -> None:
     ]
     assert counts(done) == (0, 1, 0)  # of the other the number is a text now, and the same one
     assert rows(lake) == [(1, "new", "1", None), (2, "new", "x", "a")]
-    assert stage(spark, lake, told).how is How.UP_TO_DATE
+    assert stage(spark, lake, told).how is RefreshKind.UP_TO_DATE
     # A column that the SQL gives no more, and one that it gives again: both by one transaction.
     fewer = replace(OPEN, sql="select id, note from tap_shop.orders")
     assert stage(spark, lake, fewer).transaction == 3
     assert rows(lake) == [(1, None), (2, "a")]
     sync(lake, order(3, total="7", note="b"), **text)
-    assert stage(spark, lake, fewer).how is How.INCREMENTAL
+    assert stage(spark, lake, fewer).how is RefreshKind.INCREMENTAL
     again = replace(OPEN, sql="select id, note, total, status as state from tap_shop.orders")
     stage(spark, lake, again)
     assert rows(lake) == [(1, "1", None, "new"), (2, "x", "a", "new"), (3, "7", "b", "new")]
@@ -237,7 +245,7 @@ def test_what_others_did_to_it_is_undone(spark: SparkSession, lake: Lake) -> Non
     done = stage(spark, lake, OPEN)
     assert (done.why, counts(done)) == ("transaction 2 of staging.orders was no refresh", (1, 1, 1))
     assert fingerprint(table) == before
-    assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
+    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
     # What went back with the table, and a column and a constraint of somebody's own.
     here.revert(table, 2)
     alter(table.store, table.snapshot(), partial(says.with_column, name="own", schema={}))
@@ -269,7 +277,7 @@ def test_a_refresh_that_was_overtaken_begins_anew(
         return fresh(self, since)
 
     monkeypatch.setattr(Projected, "fresh", overtaken)
-    assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
+    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
     assert rows(lake) == [(1, "NEW", 2), (2, "NEW", 2)]
     assert len(list(staged(lake).entries())) == 2
 
@@ -292,7 +300,7 @@ def test_a_refresh_takes_no_staging_table_back(
 
     monkeypatch.setattr(Projected, "__enter__", overtaken)
     sync(lake, order(3))
-    assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
+    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
     refreshed = [entry.metadata["sources"][0]["transaction"] for entry in staged(lake).entries()]
     assert refreshed == [1, 3][-1 - there :]
 
@@ -316,7 +324,7 @@ def test_a_refresh_that_ends_early_is_all_or_nothing(
             stage(spark, lake, OPEN)
         assert rows(lake)[-1] == ((3, "NEW", 2) if done else (2, "NEW", 2))
         assert len(list(staged(lake).entries())) == 1 + done
-    assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
+    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
 
 
 def test_only_a_table_that_a_projection_made_is_replaced(spark: SparkSession, lake: Lake) -> None:
@@ -325,7 +333,7 @@ def test_only_a_table_that_a_projection_made_is_replaced(spark: SparkSession, la
     with pytest.raises(UsageError, match="that no projection made"):
         stage(spark, lake, OPEN)
     drop_table(lake.store, staged(lake).snapshot(), AlterOptions())
-    assert stage(spark, lake, OPEN).how is How.CREATED
+    assert stage(spark, lake, OPEN).how is RefreshKind.CREATED
     with pytest.raises(UsageError, match="has no stage"):
         stage(spark, lake, replace(OPEN, stage=None))
 
@@ -347,11 +355,11 @@ def test_sources_are_read_at_a_version(spark: SparkSession, lake: Lake) -> None:
     sync(lake, order(2, "done"), order(3))
     stage(spark, lake, OPEN)
     back = stage(spark, lake, OPEN, at="monday")
-    assert (back.how, counts(back)) == (How.INCREMENTAL, (1, 0, 1))
+    assert (back.how, counts(back)) == (RefreshKind.INCREMENTAL, (1, 0, 1))
     (source,) = back.position.sources
     assert (source.version, source.transaction) == (1, 1)
     assert rows(lake) == [(1, "NEW", 2), (2, "NEW", 2)]
-    assert stage(spark, lake, OPEN, at="1").how is How.UP_TO_DATE
+    assert stage(spark, lake, OPEN, at="1").how is RefreshKind.UP_TO_DATE
     first = stage(spark, lake, replace(OPEN, stage=TableName("staging", "first")), at="1")
     assert first.position.sources == back.position.sources
     last = last_refresh(lake.store, staged(lake, TableName("staging", "first")).snapshot())
@@ -366,7 +374,7 @@ def test_what_becomes_of_the_source_is_followed(spark: SparkSession, lake: Lake)
     every = replace(OPEN, sql="select * from tap_shop.orders")
     table = lake.table(NAME)
 
-    def refreshed(how: How, why: str = "") -> Staged:
+    def refreshed(how: RefreshKind, why: str = "") -> Staged:
         done = stage(spark, lake, every)
         assert done.how is how
         assert why in done.why
@@ -374,21 +382,21 @@ def test_what_becomes_of_the_source_is_followed(spark: SparkSession, lake: Lake)
         return done
 
     sync(lake, (order(1), 1), (order(2), 1), (order(3), 1))
-    refreshed(How.CREATED)
+    refreshed(RefreshKind.CREATED)
     sync(lake, (order(2), 2), (order(4), 2), 2)  # and no other row any more
-    assert counts(refreshed(How.INCREMENTAL)) == (1, 0, 2)
+    assert counts(refreshed(RefreshKind.INCREMENTAL)) == (1, 0, 2)
     here.revert(table, 1)
-    assert counts(refreshed(How.INCREMENTAL)) == (2, 0, 1)
+    assert counts(refreshed(RefreshKind.INCREMENTAL)) == (2, 0, 1)
     sync(lake, order(5))
     sync(lake, order(6))
     history = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
     vacuum_on_spark(spark, table, history)
-    assert "the history of tap-shop.orders" in refreshed(How.COMPARED).why
+    assert "the history of tap-shop.orders" in refreshed(RefreshKind.COMPARED).why
     commit_rows(lake, str(NAME), ORDERS, ["id", "status"], [order(7, "paid")])
-    refreshed(How.COMPARED, "the columns of tap-shop.orders are others")
+    refreshed(RefreshKind.COMPARED, "the columns of tap-shop.orders are others")
     drop_table(lake.store, table.snapshot(), AlterOptions())
     sync(lake, order(1))
-    assert counts(refreshed(How.COMPARED, "another table")) == (0, 0, 5)
+    assert counts(refreshed(RefreshKind.COMPARED, "another table")) == (0, 0, 5)
 
 
 def test_a_staging_table_is_a_source_like_any_other(spark: SparkSession, lake: Lake) -> None:
@@ -404,7 +412,7 @@ def test_a_staging_table_is_a_source_like_any_other(spark: SparkSession, lake: L
     # The first moves on without a row: the second has nothing to do.
     sync(lake, order(3, "done"))
     assert stage(spark, lake, OPEN).transaction == 2
-    assert stage(spark, lake, below).how is How.UP_TO_DATE
+    assert stage(spark, lake, below).how is RefreshKind.UP_TO_DATE
     sync(lake, order(2, total=4))
     stage(spark, lake, OPEN)
     assert counts(stage(spark, lake, below)) == (0, 1, 0)

@@ -17,7 +17,7 @@ from singerlake.log import blocks as stored
 from singerlake.ops.vacuum.drop_history import plan_drop_history
 from singerlake.ops.verify.whole_table import check_block
 from singerlake.rows.blocks import lenient_json, type_prover
-from singerlake.rows.lines.pile import Pile
+from singerlake.rows.lines.pile import BlockBuilder
 from singerlake.snapshot import from_blocks as blocks_read
 from tests.build import record_line, schema_line
 from tests.ops.vacuum.plain_table import cutoff_at, drop, erase
@@ -74,7 +74,7 @@ def test_a_block_without_some_lines_is_what_it_was(tmp_path: Path, odd: tuple[in
 
 def test_new_blocks_are_proved_where_that_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def proved(*records: Any) -> bool:
-        pile = Pile(schema_line("s", WHOLE, ["id"]))
+        pile = BlockBuilder(schema_line("s", WHOLE, ["id"]))
         pile.extend([record_line("s", one) for one in records])
         data, _ = pile.block()
         return format_block.says_proved(data)
