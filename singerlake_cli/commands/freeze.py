@@ -46,6 +46,14 @@ if TYPE_CHECKING:
     "same versions.",
 )
 @click.option(
+    "--require",
+    "require",
+    multiple=True,
+    metavar="CONDITION",
+    help="Freeze only if the snapshot meets this: 'rows > 0', 'deleted < 5%', 'nulls(total) = 0', "
+    "'schema unchanged', 'sql: select …'. Repeatable.",
+)
+@click.option(
     "--publish",
     is_flag=True,
     help="Then publish it, by the projections that publish versions of this table.",
@@ -68,6 +76,7 @@ def command(
     transaction: int | None,
     allow_violations: bool,
     again: bool,
+    require: tuple[str, ...],
     publish: bool,
     file: Path | None,
     choice: EngineChoice,
@@ -87,11 +96,20 @@ def command(
     already keep it, the others get a new one; --label and the fingerprint are the lake version's.
     If a table cannot be frozen there is no lake version, and the next run goes on from there.
 
+    With --require, all conditions are checked before anything is frozen. If one is not met, the
+    command lists each of these with what it found, freezes nothing and ends with code 4. The
+    version keeps the conditions that it met. Conditions measure: rows; inserted, updated, deleted
+    and unchanged beside the version before, in rows or percent (a first version meets them);
+    nulls(COLUMN) and distinct(COLUMN), in rows or percent; min(COLUMN), max(COLUMN), sum(COLUMN);
+    freshness, the time since the newest record was committed; schema unchanged; and sql: a
+    SELECT that must return no row. Statements need Spark.
+
     \b
     singerlake freeze tap-shop.orders
     singerlake freeze tap-shop.orders --label 2026-q3 --comment "as reported"
     singerlake freeze tap-shop.orders --transaction 17
     singerlake freeze tap-shop.orders --publish
+    singerlake freeze tap-shop.orders --require "rows > 0" --require "deleted < 5%"
     singerlake freeze --all --label 2026-q3
     singerlake freeze tap-shop tap-crm.people --label 2026-q3
     """
@@ -107,7 +125,7 @@ def command(
     chosen = choose(lake, tables, every=every) if many else None
     if chosen is not None and not chosen.alone:
         _check_many(transaction, publish=publish)
-        wanted = LakeFreezeOptions(label, comment, again, allow_violations, chosen.named)
+        wanted = LakeFreezeOptions(label, comment, again, allow_violations, chosen.named, require)
         freeze_many(shared, lake, chosen, wanted, choice)
         return
     lake_table, ref = lake.find(tables[0])
@@ -116,7 +134,7 @@ def command(
             f"{ref} is frozen already; to freeze an earlier snapshot use --transaction"
         )
     projections = _publishing(lake, lake_table, file) if publish else []
-    options = FreezeOptions(transaction, label, comment, again, allow_violations)
+    options = FreezeOptions(transaction, label, comment, again, allow_violations, require)
     with working(f"freezing {lake_table.name}"):
         frozen = freeze(lake_table, options, choice)
     version, new = frozen.version, frozen.new
