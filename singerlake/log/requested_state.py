@@ -17,7 +17,7 @@ class Naming(NamedTuple):
     option: str
     """What the user writes, such as ``--to-time``. Errors name it."""
     kind: Literal["version", "transaction", "time"]
-    """A version is named by its number or label, or as ``@17`` by a transaction."""
+    """A version is named by its number or label, a pointer (``@current``) or a transaction."""
     value: int | str | datetime | None
     """What the user gave; None or an empty text if nothing. Times without a zone are in UTC."""
 
