@@ -83,7 +83,7 @@ def upload(
     from singerlake.ops.create.create import new_name
     from singerlake.ops.upload.upload import UploadOptions
     from singerlake.ops.upload.upload import upload as job
-    from singerlake.rows.given.files import open_files
+    from singerlake.rows.input.files import open_files
 
     try:
         target = lake.find(table)[0]

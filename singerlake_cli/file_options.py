@@ -18,8 +18,8 @@ from singerlake.lake import Table
 from singerlake.log.commit import check_metadata
 from singerlake.ops.change.plan import ChangeOptions
 from singerlake.rows.batches.problems import FIRST, Problems
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.files import CSV, FORMATS, STDIN, TSV, GivenFile, open_files
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.files import CSV, FORMATS, STDIN, TSV, GivenFile, open_files
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.output import Output
 from singerlake_cli.rejects import rejects_file, write_rejects
@@ -32,7 +32,7 @@ class FileOptions:
     """How files are read, as the command line says.
 
     Attributes:
-        format: One of ``given.files.FORMATS``; None where names tell.
+        format: One of ``input.files.FORMATS``; None where names tell.
         delimiter: Of CSV.
         encoding: Of CSV.
         null: What stands for null in CSV.
@@ -134,7 +134,7 @@ class FileOptions:
             SingerlakeError: It can take none: a column is unknown, or the key is missing.
         """
         # Arrow, which help can do without.
-        from singerlake.rows.given.checks import check_files, check_for_table
+        from singerlake.rows.input.checks import check_files, check_for_table
         from singerlake.rows.state.shape import shape_of
 
         dialect = self.dialect(files[0].format)

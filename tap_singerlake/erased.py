@@ -14,8 +14,8 @@ from msgspec import Raw
 from msgspec.json import encode
 
 from singerlake.format import messages
-from singerlake.format.laid import member_of
 from singerlake.format.log import Entry, Operation, SchemaEntry
+from singerlake.format.overlaid import member_of
 from singerlake.lake import Table
 from singerlake.log import log, notices
 from singerlake.log.deletion_schema import declaring

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from singerlake.format import messages, rewritten, times
-from singerlake.format.laid import member_of
 from singerlake.format.log import Block
 from singerlake.format.metadata import TransactionSummary
+from singerlake.format.overlaid import member_of
 from singerlake.format.overlay import ColumnOverlay
 from singerlake.log.table_state import TableState
 

@@ -237,7 +237,7 @@ class LakeStream(Stream):
         if place is None:
             emitter.block(text, name)
             return
-        from singerlake.files.handed_on import FileUris  # late: few tables have files
+        from singerlake.files.file_uris import FileUris  # late: few tables have files
 
         handed_on = FileUris(self._table.store, self._table.name, inline_bytes(self.config))
         for part in handed_on.parts(text, place):

@@ -42,11 +42,11 @@ from singerlake.safe_text import guard_stderr
 from singerlake.storage.options import from_settings
 from tap_singerlake import settings
 from tap_singerlake.batches import options_of
-from tap_singerlake.given import catalog_of, state_of
 from tap_singerlake.output import BorderStateWriter, EarlyEndError, LineWriter
 from tap_singerlake.run import Run
 from tap_singerlake.selection import Choice, choose
 from tap_singerlake.stream import LakeStream
+from tap_singerlake.user_input import catalog_of, state_of
 
 
 class TapSingerlake(LakePlugin, Tap):

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from singerlake.format import block as format_block
 from singerlake.format import times
 from singerlake.format.erased_keys import KeyHashes
-from singerlake.format.laid import block_columns, laid, table_columns
 from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.overlaid import block_columns, laid, table_columns
 from singerlake.format.overlay import Overlay
 from singerlake.format.types import identity, key_positions
 from singerlake.log import blocked, erasures

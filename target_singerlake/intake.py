@@ -16,9 +16,9 @@ from target_singerlake import messages, non_finite
 from target_singerlake.batches.late import LateBatches
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError
+from target_singerlake.line_places import Line
 from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.messages import ActivateVersion, Batch, Message, Record, Schema, State
-from target_singerlake.places import Line
 from target_singerlake.progress import Progress
 from target_singerlake.quarantine import Quarantine
 from target_singerlake.run import Run

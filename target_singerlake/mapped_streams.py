@@ -23,7 +23,7 @@ from singerlake.format import messages, times
 from singerlake.format.content import place_in
 from singerlake.format.log import SchemaEntry
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError
-from target_singerlake.places import Line
+from target_singerlake.line_places import Line
 from target_singerlake.run import Run
 from target_singerlake.validation import Validator
 

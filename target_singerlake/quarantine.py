@@ -17,7 +17,7 @@ from singerlake.format.names import REJECTED, TableName
 from singerlake.format.refused_lines import SCHEMA
 from singerlake.quantities import count
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError
-from target_singerlake.places import Line, input_line
+from target_singerlake.line_places import Line, input_line
 from target_singerlake.run import Run
 
 FAIL, QUARANTINE = "fail", "quarantine"

@@ -27,10 +27,10 @@ from singerlake.log.staging import FILE_BYTES, StagedTable
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import TableWriter, WriteOptions, update_lake
 from singerlake.rows.blocks import bounded_keys
+from target_singerlake.blocked_counts import BlockedCounts
 from target_singerlake.buffer import Compressor, Keys, StreamBuffer, pieces, some
 from target_singerlake.committing import SideBySide
 from target_singerlake.files import FileOptions, StreamFiles, refuse_files
-from target_singerlake.left_out import BlockedCounts
 from target_singerlake.lost_columns import LostColumns
 from target_singerlake.mixed_lines import MixedLines
 from target_singerlake.overlays import Overlays

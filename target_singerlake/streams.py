@@ -14,9 +14,9 @@ from singerlake.format import json_schema
 from singerlake.format.log import SchemaEntry
 from singerlake.rows.validation.typed import as_list
 from target_singerlake.errors import InvalidLineError, InvalidSchemaError, RecordBeforeSchemaError
+from target_singerlake.line_places import Line
 from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.messages import ActivateVersion, Schema
-from target_singerlake.places import Line
 from target_singerlake.prover import Prover
 from target_singerlake.run import Run
 from target_singerlake.validation import Validator

@@ -22,8 +22,8 @@ from singerlake.rows.validation.full_validation import (
     validator_of,
 )
 from target_singerlake.errors import InvalidRecordError, InvalidSchemaError, MissingKeyError
+from target_singerlake.line_places import Line
 from target_singerlake.misfits import Noted
-from target_singerlake.places import Line
 from target_singerlake.values import FEW, ValueCheck, fitting_decoder
 
 _NOTHING = Annotated[int, msgspec.Meta(ge=1, le=0)]

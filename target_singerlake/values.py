@@ -24,8 +24,8 @@ from singerlake.format.messages import DELETED
 from singerlake.format.types import DIGITS, TEXT, Columns, Kind, Type, columns_of, is_exact
 from singerlake.rows.validation.typed import neutral_names, not_null
 from target_singerlake.errors import InvalidRecordError
+from target_singerlake.line_places import Line
 from target_singerlake.misfits import Misfits, Noted
-from target_singerlake.places import Line
 
 FEW = 16
 """So many first records are looked at one by one, in less time than types take to build."""

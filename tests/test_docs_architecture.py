@@ -59,7 +59,7 @@ def test_the_rooms_are_those_of_the_import_contracts() -> None:
         ("rooms of operations", "singerlake/ops"),
         ("rooms of the engine", "singerlake/engine"),
         ("rooms of rows", "singerlake/rows"),
-        ("rooms of given files", "singerlake/rows/given"),
+        ("rooms of input files", "singerlake/rows/input"),
     ],
 )
 def test_the_inner_rooms_are_those_of_the_import_contracts(table: str, package: str) -> None:

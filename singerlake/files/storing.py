@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from singerlake.errors import InputError
 from singerlake.files.contents import SIDE_BY_SIDE, Contents, Stored
-from singerlake.files.handed_on import received
+from singerlake.files.file_uris import received
 from singerlake.files.sources import MissingFileError, Sources, is_inline, shown
 from singerlake.format import file_paths
 from singerlake.format.content import Place, spelled

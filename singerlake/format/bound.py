@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from singerlake.format import constraints
 from singerlake.format.constraint_types import unfit
 from singerlake.format.json_schema import resolved
-from singerlake.format.laid import laid, member_of, names_of, table_columns
 from singerlake.format.log import SchemaEntry
+from singerlake.format.overlaid import laid, member_of, names_of, table_columns
 from singerlake.format.overlay import ColumnOverlay, Constraint, Overlay
 from singerlake.format.types import (
     Kind,

@@ -1,7 +1,7 @@
 """Schema overrides of a table's columns, key and rows: its overlay, as the log keeps it.
 
 It lies over every schema that the table has or gets, so that the tap's next SCHEMA undoes none of
-it; how it does so is in ``laid.py``. An overlay is whole: each one replaces the one before.
+it; how it does so is in ``overlaid.py``. An overlay is whole: each one replaces the one before.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from singerlake.format.json_schema import resolved
-from singerlake.format.laid import laid, names_of, retyped_of
 from singerlake.format.log import SchemaEntry
+from singerlake.format.overlaid import laid, names_of, retyped_of
 from singerlake.format.overlay import ColumnOverlay, Overlay
 from singerlake.format.types import RULES, Columns, columns_of
 

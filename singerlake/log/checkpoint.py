@@ -18,7 +18,7 @@ from singerlake.format.metadata import Manifest, TransactionSummary
 from singerlake.format.names import TableName
 from singerlake.format.packed import Noted, PackedTransactions
 from singerlake.format.sealed import PLAIN
-from singerlake.log import head_file, lifetimes, unread, versions
+from singerlake.log import head_file, lazy_history, lifetimes, versions
 from singerlake.log.folding import Folding
 from singerlake.log.table_state import TableState
 from singerlake.storage.base import KeyExistsError, KeyMissingError, OversizedError, Store
@@ -228,7 +228,7 @@ def write_checkpoint(store: Store, snapshot: TableState, *, durable: bool = Fals
     Returns:
         The snapshot, which knows of the manifest that is there now.
     """
-    snapshot = unread.whole(snapshot)
+    snapshot = lazy_history.whole(snapshot)
     key = snapshot.table.manifest
     data = metadata.encode(to_manifest(snapshot), indent=snapshot.last_block <= READABLE_BLOCKS)
     etag = snapshot.checkpoint_etag

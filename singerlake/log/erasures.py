@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from singerlake.errors import ConflictError
-from singerlake.format.laid import laid, member_of
 from singerlake.format.log import Entry, FrozenVersion, Operation, SchemaEntry
 from singerlake.format.names import TableName
+from singerlake.format.overlaid import laid, member_of
 from singerlake.format.overlay import Overlay
 from singerlake.format.version_notes import VersionErasure
 

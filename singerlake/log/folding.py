@@ -18,7 +18,7 @@ from singerlake.format.metadata import DroppedFile
 from singerlake.format.names import TableName
 from singerlake.format.packed import PackedSequence
 from singerlake.format.version_notes import Deleted
-from singerlake.log import chain, erasures, lifetimes, unread, versions
+from singerlake.log import chain, erasures, lazy_history, lifetimes, versions
 from singerlake.log.table_state import TableState
 from singerlake.log.versions import by_number
 
@@ -35,10 +35,10 @@ def fold(snapshot: TableState, entries: Iterable[Entry]) -> TableState:
     rest = iter(entries)
     for entry in rest:  # a look that finds nothing new costs nothing, however long the log
         past = snapshot.past
-        if past is not None and not past.is_read and unread.only_adds(entry):
-            snapshot = unread.with_added(snapshot, past, entry)
+        if past is not None and not past.is_read and lazy_history.only_adds(entry):
+            snapshot = lazy_history.with_added(snapshot, past, entry)
             continue
-        folding = Folding(unread.whole(snapshot))
+        folding = Folding(lazy_history.whole(snapshot))
         for one in chained([entry], rest):
             folding.add(one)
         return folding.snapshot()
@@ -55,7 +55,7 @@ def restored(snapshot: TableState) -> TableState:
     earlier = [v for v in snapshot.earlier_versions if v.transaction < snapshot.first]
     folding = Folding(
         replace(
-            unread.whole(snapshot),
+            lazy_history.whole(snapshot),
             blocks=snapshot.restorable,
             restorable=None,
             drops=snapshot.drops[:-1],

@@ -14,7 +14,7 @@ from singerlake.format.head_file import HeadFile
 from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
-from singerlake.log import unread
+from singerlake.log import lazy_history
 from singerlake.log.lifetimes import Drop
 from singerlake.log.table_state import TableState
 from singerlake.storage.base import KeyMissingError, Store
@@ -59,7 +59,7 @@ def snapshot_of(
         drops=tuple(Drop(*drop) for drop in head.drops),
         erased_at=head.erased,
     )
-    return unread.without_past(snapshot, unread.LazyHistory(read), head.last)
+    return lazy_history.without_past(snapshot, lazy_history.LazyHistory(read), head.last)
 
 
 def write(store: Store, snapshot: TableState) -> None:

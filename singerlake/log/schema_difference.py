@@ -15,8 +15,8 @@ from typing import Any
 
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.json_schema import resolved
-from singerlake.format.laid import member_of
 from singerlake.format.log import FrozenVersion
+from singerlake.format.overlaid import member_of
 from singerlake.format.types import Columns, Type, descriptions_of, exact
 from singerlake.log import versions
 from singerlake.log.table_state import TableState

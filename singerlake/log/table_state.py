@@ -11,7 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from singerlake.errors import DamagedError, NotFoundError, UsageError
 from singerlake.format import times
-from singerlake.format.laid import (
+from singerlake.format.log import Block, FileList, FrozenVersion, SchemaEntry
+from singerlake.format.metadata import DroppedFile, TransactionSummary
+from singerlake.format.names import TableName
+from singerlake.format.overlaid import (
     BlockColumns,
     block_columns,
     laid,
@@ -21,14 +24,11 @@ from singerlake.format.laid import (
     texts_of,
     with_texts,
 )
-from singerlake.format.log import Block, FileList, FrozenVersion, SchemaEntry
-from singerlake.format.metadata import DroppedFile, TransactionSummary
-from singerlake.format.names import TableName
 from singerlake.format.overlay import Overlay
 from singerlake.format.sealed import PLAIN
 from singerlake.format.types import RULES, Columns, is_exact, key_positions
 from singerlake.format.version_notes import BlockedKeys
-from singerlake.log import lifetimes, unread, versions
+from singerlake.log import lazy_history, lifetimes, versions
 from singerlake.log.lifetimes import Drops
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class TableState:
     earlier_versions: Sequence[FrozenVersion] = field(default_factory=list)
     erased_at: int = 0
     blocked: BlockedKeys | None = None
-    past: unread.LazyHistory | None = field(default=None, compare=False)
+    past: lazy_history.LazyHistory | None = field(default=None, compare=False)
 
     @property
     def number(self) -> int:
@@ -230,7 +230,7 @@ class TableState:
 
     def laid_over(self, overlay: Overlay) -> TableState:
         """Return the same state, its columns read by another overlay."""
-        return replace(unread.whole(self), overlays={**self.overlays, self.number: overlay})
+        return replace(lazy_history.whole(self), overlays={**self.overlays, self.number: overlay})
 
     def with_text(self, columns: Iterable[str]) -> TableState:
         """Return the same state, some of its columns read as text."""
@@ -329,7 +329,7 @@ class TableState:
         last_block = self.summary(number).last_block
         count = bisect_right(self.blocks, last_block, key=lambda block: block.number)
         return replace(
-            unread.whole(self),
+            lazy_history.whole(self),
             transactions=self.transactions[:number],
             blocks=self.blocks[:count],
             frozen=[v for v in self.frozen if v.transaction <= number],
@@ -349,7 +349,7 @@ class TableState:
 
     def by_rules(self, rules: int) -> TableState:
         """Return the same state, read by other rules of types."""
-        return self if rules == self.rules else replace(unread.whole(self), rules=rules)
+        return self if rules == self.rules else replace(lazy_history.whole(self), rules=rules)
 
     def frozen_as(self, version: FrozenVersion) -> TableState:
         """Return the table as a version means it: as of its transaction, read by its rules.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
-from singerlake.format.laid import block_columns, reading_of
+from singerlake.format.overlaid import block_columns, reading_of
 from singerlake.format.types import never_fails
 from singerlake.lake import Table
 from singerlake.lineage import same_columns, told

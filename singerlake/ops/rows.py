@@ -27,7 +27,7 @@ from singerlake.rows.batches.row_columns import (
 )
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.blocks.block_reader import BlockReader
-from singerlake.rows.given.values import cells
+from singerlake.rows.input.values import cells
 from singerlake.rows.state import activations, keys
 from singerlake.rows.state.activations import Survival
 from singerlake.rows.state.key_filter import KeyFilter

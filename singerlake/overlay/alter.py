@@ -16,8 +16,8 @@ from msgspec import UNSET, structs
 
 from singerlake.errors import ConflictError, UsageError
 from singerlake.format import sql_tokens
-from singerlake.format.laid import member_of
 from singerlake.format.log import Block, Entry, FrozenVersion, Operation, SchemaEntry
+from singerlake.format.overlaid import member_of
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.format.overlay_words import differences
 from singerlake.format.type_list import declared_type

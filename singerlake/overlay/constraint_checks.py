@@ -13,7 +13,7 @@ from singerlake.errors import UsageError
 from singerlake.format.constraint_types import spelled, unfit
 from singerlake.format.constraints import allows_null, with_null
 from singerlake.format.json_schema import Spec, may_be, resolved
-from singerlake.format.laid import laid, member_of
+from singerlake.format.overlaid import laid, member_of
 from singerlake.format.overlay import ColumnOverlay, Constraint, Overlay
 from singerlake.format.types import DECIMAL_FORMATS, Kind, Type
 from singerlake.format.values import converter, misfit

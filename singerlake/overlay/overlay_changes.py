@@ -17,7 +17,7 @@ from singerlake.errors import NotFoundError, UsageError
 from singerlake.format import sql_tokens
 from singerlake.format.column_list import RESERVED
 from singerlake.format.json_schema import resolved
-from singerlake.format.laid import member_of, with_texts
+from singerlake.format.overlaid import member_of, with_texts
 from singerlake.format.overlay import AddedColumn, ColumnOverlay, Constraint, Overlay
 from singerlake.format.type_list import same_digits
 from singerlake.format.types import Kind, Type, columns_of, exact, keeps_numbers, type_of

@@ -11,7 +11,7 @@ from singerlake.format.sql_tables import Reference, find, reference
 from singerlake.format.types import Kind
 from singerlake.lake import Lake
 from singerlake.publish import spelling
-from singerlake.publish.places import straight
+from singerlake.publish.named_destinations import straight
 from singerlake.publish.projection import (
     DEFAULT_FILE_BYTES,
     DEFAULT_KEEP,

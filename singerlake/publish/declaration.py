@@ -18,8 +18,8 @@ from singerlake import strict_yaml
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.format import times
 from singerlake.nearest import nearest
-from singerlake.publish import places, spelling
-from singerlake.publish.places import Place
+from singerlake.publish import named_destinations, spelling
+from singerlake.publish.named_destinations import Place
 from singerlake.publish.projection import (
     DEFAULT_FILE_BYTES,
     Format,
@@ -87,7 +87,7 @@ def declared(file: Path | None = None) -> list[Projection]:
     except ValueError as error:
         raise UsageError(f"the setting projections ({SETTING}) is no JSON: {error}") from None
     if isinstance(document, dict):
-        document = places.unflattened(document)
+        document = named_destinations.unflattened(document)
     return _Reader(f"the setting projections ({SETTING})", _root().absolute()).read(document)
 
 
@@ -132,8 +132,10 @@ class _Reader:
             raise self.error(("version",), f"write version: {VERSION} at the top")
         for name, said in self._named(members.get("destinations")).items():
             at = ("destinations", name)
-            fields = self._mapping(said, at, places.FIELDS, "a destination")
-            self.places[name] = self._at(at, places.place, fields, self.base, os.environ)
+            fields = self._mapping(said, at, named_destinations.FIELDS, "a destination")
+            self.places[name] = self._at(
+                at, named_destinations.place, fields, self.base, os.environ
+            )
         listed = members.get("projections")
         if not isinstance(listed, list) or not listed:
             raise self.error(("projections",), "projections is to be a list of at least one")
@@ -222,7 +224,9 @@ class _Reader:
             return None
         place = self._place(where, at)
         if place is None:
-            uri = self._at((*at, "to"), places.location, to, self.base, word=f"to of {name}")
+            uri = self._at(
+                (*at, "to"), named_destinations.location, to, self.base, word=f"to of {name}"
+            )
         else:
             uri = self._at((*at, "to"), place.inside, to or name, word=f"to of {name}")
         form = said.get("format", Format.PARQUET)

@@ -13,13 +13,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from singerlake.errors import UsageError
-from singerlake.format.laid import member_of
 from singerlake.format.log import SchemaEntry
+from singerlake.format.overlaid import member_of
 from singerlake.format.overlay import ColumnOverlay, Overlay
 from singerlake.format.types import columns_of
 from singerlake.log.table_state import TableState
 from singerlake.overlay import overlay_changes as says
-from singerlake.rows.given.values.inference import nullable
+from singerlake.rows.input.values.inference import nullable
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def _declaration(name: str, file: Path | None) -> Projection | None:
 
 def _registered(lake: Lake, name: str) -> str:
     """The name of a projection; a place that names one may be written in any way."""
-    from singerlake.publish.places import location
+    from singerlake.publish.named_destinations import location
 
     published = lake.annotations().published
     if name not in published:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from singerlake.errors import StoreError
 from singerlake.plugins.quick_imports import spare_pandas
 from singerlake.quantities import size
-from singerlake.rows.given.byte_sources import DAMAGE
+from singerlake.rows.input.byte_sources import DAMAGE
 from target_singerlake.batches.files import COPY_BYTES, BatchFile, seekable
 from target_singerlake.errors import InvalidLineError
 from target_singerlake.reader import ChunkReader

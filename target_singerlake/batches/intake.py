@@ -26,9 +26,9 @@ from target_singerlake.batches.roots import Roots, shown
 from target_singerlake.batches.wrapped import Wrapped
 from target_singerlake.chunk import Chunk
 from target_singerlake.errors import InvalidLineError, RecordBeforeSchemaError
+from target_singerlake.line_places import FileLine
 from target_singerlake.mapped_streams import MappedStreams
 from target_singerlake.messages import Batch
-from target_singerlake.places import FileLine
 from target_singerlake.progress import Progress
 from target_singerlake.quarantine import Quarantine
 from target_singerlake.run import Run

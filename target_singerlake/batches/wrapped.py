@@ -8,8 +8,8 @@ from msgspec import Raw
 from singerlake.format.json_schema import resolved
 from singerlake.format.log import SchemaEntry
 from target_singerlake.errors import InvalidLineError
+from target_singerlake.line_places import FileLine
 from target_singerlake.messages import Record
-from target_singerlake.places import FileLine
 
 _RECORD = msgspec.json.Decoder(Record)
 _MEMBERS = frozenset(("type", "stream", "record"))

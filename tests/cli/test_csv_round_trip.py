@@ -14,10 +14,10 @@ from singerlake.errors import RejectedRowsError
 from singerlake.format.types import Columns
 from singerlake.rows.batches import problems
 from singerlake.rows.batches.row_columns import alias, row_schema
-from singerlake.rows.given.byte_sources import LocalFile
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.csv.file import open_csv
-from singerlake.rows.given.csv.rows import CsvRows, layouts
+from singerlake.rows.input.byte_sources import LocalFile
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.csv.file import open_csv
+from singerlake.rows.input.csv.rows import CsvRows, layouts
 from singerlake_cli import results
 from tests.rows.test_cells import VALUES
 

@@ -21,12 +21,12 @@ from singerlake.lake import Lake
 from singerlake.overlay.alter import alter
 from singerlake.overlay.overlay_changes import with_constraint
 from singerlake.rows.batches.problems import Problem, Problems
-from singerlake.rows.given.csv import guess as csv_guess
-from singerlake.rows.given.csv.file import CsvFile
-from singerlake.rows.given.csv.guess import Summed
-from singerlake.rows.given.csv.ranges import Range
-from singerlake.rows.given.csv.reader import CsvReader
-from singerlake.rows.given.values.inference import Summary
+from singerlake.rows.input.csv import guess as csv_guess
+from singerlake.rows.input.csv.file import CsvFile
+from singerlake.rows.input.csv.guess import Summed
+from singerlake.rows.input.csv.ranges import Range
+from singerlake.rows.input.csv.reader import CsvReader
+from singerlake.rows.input.values.inference import Summary
 from singerlake_cli.new_file import NewFile
 from singerlake_cli.rejects import write_rejects
 from tests.build import commit_rows

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format.laid import block_columns, laid, table_columns
 from singerlake.format.log import SchemaEntry
+from singerlake.format.overlaid import block_columns, laid, table_columns
 from singerlake.format.overlay import TO_TEXT, AddedColumn, ColumnOverlay, Constraint, Overlay
 
 SCHEMA: dict[str, Any] = {

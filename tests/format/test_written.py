@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from singerlake.format.laid import block_columns, laid, names_of, table_columns
 from singerlake.format.log import SchemaEntry
+from singerlake.format.overlaid import block_columns, laid, names_of, table_columns
 from singerlake.format.overlay import TO_TEXT, AddedColumn, ColumnOverlay, Constraint, Overlay
 from singerlake.format.written import written_under
 

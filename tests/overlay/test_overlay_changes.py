@@ -18,8 +18,8 @@ import pytest
 from singerlake.errors import ConflictError, NotFoundError, UsageError
 from singerlake.format.column_list import parse_columns
 from singerlake.format.constraints import allows_null
-from singerlake.format.laid import laid
 from singerlake.format.log import SchemaEntry
+from singerlake.format.overlaid import laid
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.format.overlay_words import differences
 from singerlake.format.written import written_under

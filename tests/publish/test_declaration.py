@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.publish import declaration, places, spelling
+from singerlake.publish import declaration, named_destinations, spelling
 from singerlake.publish.ad_hoc import AdHoc
 from singerlake.publish.declaration import declared, read
 from singerlake.publish.files import file_format
@@ -308,7 +308,7 @@ def test_the_schema_has_the_fields_of_the_reader() -> None:
     fields = SCHEMA["$defs"]["projection"]["properties"]
     assert list(fields) == list(declaration.FIELDS)
     assert list(SCHEMA["properties"]) == list(declaration.TOP)
-    assert list(SCHEMA["$defs"]["destination"]["properties"]) == list(places.FIELDS)
+    assert list(SCHEMA["$defs"]["destination"]["properties"]) == list(named_destinations.FIELDS)
     assert fields["format"]["enum"] == [*map(str, Format)]
     assert fields["on_schema_change"]["enum"] == [*map(str, OnSchemaChange)]
     assert fields["compression"]["enum"] == list(declaration.ALL_COMPRESSIONS)
@@ -353,7 +353,7 @@ FIELDS = {
 PLACE = st.fixed_dictionaries(
     {"uri": st.sampled_from(["s3://b", "s3://b/p/", "gs://b/p", "az://c", "out", "/srv/out"])},
     optional={
-        **{name: st.just({"env": "HOME"}) for name in places.OPTIONS},
+        **{name: st.just({"env": "HOME"}) for name in named_destinations.OPTIONS},
         "requester_pays": st.booleans(),
         "gcs_anonymous": st.booleans(),
         "azure_anonymous": st.booleans(),
@@ -417,7 +417,7 @@ ODD = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                [*declaration.TOP, *declaration.FIELDS, *places.FIELDS, "env"],
+                [*declaration.TOP, *declaration.FIELDS, *named_destinations.FIELDS, "env"],
             )
             | st.integers(),
             inner,
@@ -465,8 +465,8 @@ def test_a_place_has_one_name_whatever_way_was_written(tmp_path: Path) -> None:
         ("link/../out", "far/out"),
         ("link/../../out", "out"),
     ):
-        assert places.location(written, tmp_path) == str(tmp_path / named), written
-    assert places.location("/../x", tmp_path) == "/x"
+        assert named_destinations.location(written, tmp_path) == str(tmp_path / named), written
+    assert named_destinations.location("/../x", tmp_path) == "/x"
 
 
 def test_ad_hoc_takes_the_key_of_the_table(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from singerlake.publish.files.output import PIECE, StagedOutput
 from singerlake.publish.files.parquet import COLUMNS, GROUP_ROWS
 from singerlake.publish.files.source import open_file
 from singerlake.publish.projection import Format, OrderKey
-from singerlake.rows.given.csv.dialect import Dialect
+from singerlake.rows.input.csv.dialect import Dialect
 from singerlake.storage.local.store import LocalStore
 from tests.rows.csv_cases import opened, read_in
 

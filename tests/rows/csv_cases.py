@@ -8,10 +8,10 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from singerlake.rows.batches.problems import Problem
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.csv.file import CsvFile, open_csv
-from singerlake.rows.given.csv.ranges import Range, count, placed
-from singerlake.rows.given.csv.reader import CsvReader
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.csv.file import CsvFile, open_csv
+from singerlake.rows.input.csv.ranges import Range, count, placed
+from singerlake.rows.input.csv.reader import CsvReader
 
 SPECIAL = 'a,"\r\n;\té\ufeff😀\0 '
 

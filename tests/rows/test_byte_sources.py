@@ -12,7 +12,7 @@ import pytest
 
 from singerlake.errors import DamagedError, NotFoundError, SingerlakeError, UsageError
 from singerlake.lake import Lake
-from singerlake.rows.given.byte_sources import (
+from singerlake.rows.input.byte_sources import (
     CHUNK,
     LocalFile,
     StoreFile,

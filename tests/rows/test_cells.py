@@ -27,7 +27,7 @@ from singerlake.format.types import (
     exact,
 )
 from singerlake.rows.columns.arrow_types import arrow_type
-from singerlake.rows.given.values import cells
+from singerlake.rows.input.values import cells
 from singerlake_cli import results
 
 MONEY = Type(Kind.DECIMAL, scale=2)

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 from singerlake.errors import RejectedRowsError, UsageError
 from singerlake.format.types import DATE, INTEGER, NUMBER, STRING, Columns, Kind, Type, type_of
-from singerlake.rows.given.checks import check_for_table
-from singerlake.rows.given.csv.decimals import as_written, comma_advice, pointed
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.csv.file import CsvFile, open_csv
-from singerlake.rows.given.csv.reader import CsvReader
-from singerlake.rows.given.csv.rows import (
+from singerlake.rows.input.checks import check_for_table
+from singerlake.rows.input.csv.decimals import as_written, comma_advice, pointed
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.csv.file import CsvFile, open_csv
+from singerlake.rows.input.csv.reader import CsvReader
+from singerlake.rows.input.csv.rows import (
     CsvSummarizer,
     check_names,
     decode_summaries,
     layouts,
 )
-from singerlake.rows.given.files import CSV, GivenFile
-from singerlake.rows.given.values.inference import cell_spec
+from singerlake.rows.input.files import CSV, GivenFile
+from singerlake.rows.input.values.inference import cell_spec
 from tests.rows.csv_cases import InMemory
 from tests.rows.test_csv_rows import read
 

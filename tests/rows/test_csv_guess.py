@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns, columns_of
-from singerlake.rows.given.csv import guess as csv_guess
-from singerlake.rows.given.csv.file import CsvFile
-from singerlake.rows.given.csv.guess import GuessedRows, Summed, decode
-from singerlake.rows.given.csv.ranges import Range
-from singerlake.rows.given.csv.rows import CsvRows, CsvSummarizer, decode_summaries, layouts
-from singerlake.rows.given.rows import TYPES
-from singerlake.rows.given.values.inference import Summary, cell_spec, merge_all, nullable
+from singerlake.rows.input.csv import guess as csv_guess
+from singerlake.rows.input.csv.file import CsvFile
+from singerlake.rows.input.csv.guess import GuessedRows, Summed, decode
+from singerlake.rows.input.csv.ranges import Range
+from singerlake.rows.input.csv.rows import CsvRows, CsvSummarizer, decode_summaries, layouts
+from singerlake.rows.input.rows import TYPES
+from singerlake.rows.input.values.inference import Summary, cell_spec, merge_all, nullable
 from singerlake.rows.lines.record_texts import RecordTexts
 from tests.rows.csv_cases import cut, opened
 

@@ -8,10 +8,10 @@ import io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.rows.given.csv import fast as csv_fast
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.csv.exact import records
-from singerlake.rows.given.csv.reader import CsvReader
+from singerlake.rows.input.csv import fast as csv_fast
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.csv.exact import records
+from singerlake.rows.input.csv.reader import CsvReader
 from tests.rows.csv_cases import Made, made, opened, read_in
 
 

@@ -10,9 +10,9 @@ import pytest
 from singerlake.errors import RejectedRowsError, UsageError
 from singerlake.format.types import DATE, INTEGER, STRING, Columns, Kind, Type
 from singerlake.rows.batches.problems import Problems, decode
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.csv.file import open_csv
-from singerlake.rows.given.csv.rows import CsvRows, layouts
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.csv.file import open_csv
+from singerlake.rows.input.csv.rows import CsvRows, layouts
 from tests.rows.csv_cases import InMemory, cut, opened
 
 MONEY = Type(Kind.DECIMAL, scale=2)

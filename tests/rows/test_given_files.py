@@ -18,8 +18,8 @@ from singerlake.errors import (
     SingerlakeError,
     UsageError,
 )
-from singerlake.rows.given.byte_sources import StoreFile, chunks
-from singerlake.rows.given.files import format_of, open_files, within_reach
+from singerlake.rows.input.byte_sources import StoreFile, chunks
+from singerlake.rows.input.files import format_of, open_files, within_reach
 from singerlake.storage.local.store import LocalStore
 
 TEXT = b"id,name\n" + b"".join(b"%d,n%d\n" % (n, n) for n in range(1000))

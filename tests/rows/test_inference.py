@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.format.types import type_of
-from singerlake.rows.given.values import cell_summary, json_summary
-from singerlake.rows.given.values.cell_summary import add_cells
-from singerlake.rows.given.values.inference import (
+from singerlake.rows.input.values import cell_summary, json_summary
+from singerlake.rows.input.values.cell_summary import add_cells
+from singerlake.rows.input.values.inference import (
     MOST_MEMBERS,
     Summary,
     cell_spec,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Type, columns_of
 from singerlake.rows.columns import canonical_text
-from singerlake.rows.given.values import cells, json_cells
-from singerlake.rows.given.values.cell_summary import add_cells
-from singerlake.rows.given.values.inference import Summary, cell_spec
+from singerlake.rows.input.values import cells, json_cells
+from singerlake.rows.input.values.cell_summary import add_cells
+from singerlake.rows.input.values.inference import Summary, cell_spec
 
 DIGITS = st.text("0123456789", min_size=1, max_size=9)
 LIKE = {

@@ -11,9 +11,9 @@ import pytest
 
 from singerlake.format.types import Columns, type_of
 from singerlake.rows.batches.problems import Problem, decode
-from singerlake.rows.given.json.line_ranges import first_lines, ranges_of
-from singerlake.rows.given.json.lines import EndCounter, JsonLines
-from singerlake.rows.given.rows import PROBLEMS
+from singerlake.rows.input.json.line_ranges import first_lines, ranges_of
+from singerlake.rows.input.json.lines import EndCounter, JsonLines
+from singerlake.rows.input.rows import PROBLEMS
 from tests.rows.test_line_ranges import Bytes
 
 COLUMNS: Columns = (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.format.types import INTEGER, STRING, Columns, Kind, Type
-from singerlake.rows.given.key_runs import KeyRuns, all_differ
+from singerlake.rows.input.key_runs import KeyRuns, all_differ
 
 COLUMNS: Columns = (("a", INTEGER), ("b", STRING), ("c", Type(Kind.NUMBER)))
 

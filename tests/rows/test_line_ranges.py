@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import InputError
-from singerlake.rows.given.json import line_ranges
-from singerlake.rows.given.json.line_ranges import Range, count_ends, first_lines, ranges_of
-from singerlake.rows.given.json.lines import lines_of
+from singerlake.rows.input.json import line_ranges
+from singerlake.rows.input.json.line_ranges import Range, count_ends, first_lines, ranges_of
+from singerlake.rows.input.json.lines import lines_of
 
 
 @dataclass(frozen=True)

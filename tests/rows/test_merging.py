@@ -22,7 +22,7 @@ from singerlake.rows.changes.asked_rows import AskedStep, AskedSummary
 from singerlake.rows.changes.merge_terms import MergeSpec, MergeSummary
 from singerlake.rows.changes.merging import MergeStep
 from singerlake.rows.changes.present_rows import IndexScan, PresentStep
-from singerlake.rows.given.rows import given_schema
+from singerlake.rows.input.rows import given_schema
 from singerlake.rows.state.key_filter import KeyFilter
 from singerlake.rows.state.parquet_parts import IndexDamagedError
 

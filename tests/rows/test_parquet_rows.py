@@ -15,10 +15,10 @@ import pytest
 from singerlake.errors import DamagedError, InputError, UsageError
 from singerlake.format.types import Columns, type_of
 from singerlake.rows.batches.problems import Problem, decode
-from singerlake.rows.given.arrow.cells import cells_of
-from singerlake.rows.given.arrow.parquet_rows import ParquetRows, ParquetSource
-from singerlake.rows.given.arrow.schemas import check_fits, spec_of
-from singerlake.rows.given.rows import PROBLEMS
+from singerlake.rows.input.arrow.cells import cells_of
+from singerlake.rows.input.arrow.parquet_rows import ParquetRows, ParquetSource
+from singerlake.rows.input.arrow.schemas import check_fits, spec_of
+from singerlake.rows.input.rows import PROBLEMS
 from tests.rows.test_line_ranges import Bytes
 
 INTEGER, NUMBER = {"type": "integer"}, {"type": "number"}

@@ -13,8 +13,8 @@ import pytest
 from singerlake.errors import UsageError
 from singerlake.format.types import Kind, Type, type_of
 from singerlake.format.values import MisfitError
-from singerlake.rows.given.arrow.cells import value_cells
-from singerlake.rows.given.values.python_values import shown, spelled
+from singerlake.rows.input.arrow.cells import value_cells
+from singerlake.rows.input.values.python_values import shown, spelled
 
 EAST = timezone(timedelta(hours=5))
 

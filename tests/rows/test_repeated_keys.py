@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from singerlake.format.types import INTEGER, STRING, Columns, Kind, Type
 from singerlake.rows.batches.problems import Problems
 from singerlake.rows.batches.steps import Batches
-from singerlake.rows.given.repeated_keys import FIRST, LAST, KeyParts, RepeatedKeys, place
-from singerlake.rows.given.rows import (
+from singerlake.rows.input.repeated_keys import FIRST, LAST, KeyParts, RepeatedKeys, place
+from singerlake.rows.input.rows import (
     LINE,
     SOURCE,
     given_batch,

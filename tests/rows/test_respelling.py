@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from singerlake.format.laid import block_columns, table_columns
 from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.overlaid import block_columns, table_columns
 from singerlake.format.overlay import AddedColumn, ColumnOverlay, Overlay
 from singerlake.format.types import type_of
 from singerlake.format.written import written_under

@@ -25,7 +25,7 @@ UNNEEDED = {
     "singer_sdk.schema.source",
     "singer_sdk.sinks", "singer_sdk.streams.rest", "singerlake.annotations.changes",
     "singerlake.overlay.alter", "singerlake.log.schema_difference",
-    "singerlake.log.scan", "singerlake.rows.given", "tempfile", "upath", "urllib3",
+    "singerlake.log.scan", "singerlake.rows.input", "tempfile", "upath", "urllib3",
     "yaml",
     "zipfile",
 }  # fmt: skip

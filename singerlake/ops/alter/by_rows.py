@@ -7,7 +7,7 @@ from typing import Any
 
 from singerlake.engine.base import Engine, Schema
 from singerlake.errors import ViolationsError
-from singerlake.format.laid import member_of
+from singerlake.format.overlaid import member_of
 from singerlake.lake import Table
 from singerlake.ops.rows_back.difference import every_row
 from singerlake.ops.rows_back.lines_again import Written

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from singerlake.format import block as format_block
 from singerlake.format import messages
-from singerlake.format.laid import BlockColumns
 from singerlake.format.log import Block
+from singerlake.format.overlaid import BlockColumns
 from singerlake.log.blocks import read_block
 from singerlake.ops.change.changed_blocks import Out, Places, Target
 from singerlake.rows.batches.steps import Batches

@@ -16,7 +16,7 @@ from singerlake.format.written import WrittenUnder
 from singerlake.log.staging import StagedTable
 from singerlake.rows.batches.problems import Problems, RowProblem
 from singerlake.rows.batches.steps import Batches
-from singerlake.rows.lines.pile import BlockBuilder
+from singerlake.rows.lines.block_builder import BlockBuilder
 from singerlake.rows.lines.record_texts import RecordTexts
 from singerlake.rows.validation.schema_check import SchemaCheck
 from singerlake.storage.base import Store

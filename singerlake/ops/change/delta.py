@@ -27,7 +27,7 @@ from singerlake.rows.changes.merge_terms import (
     MergeSummary,
 )
 from singerlake.rows.changes.merging import MergeStep
-from singerlake.rows.given.rows import special_names
+from singerlake.rows.input.rows import special_names
 from singerlake.rows.state.shape import Shape
 
 SMALL = 20_000

@@ -17,9 +17,9 @@ from singerlake.nearest import offer
 from singerlake.ops.change.row_set import GivenRows, RowSet, sent, unpacked
 from singerlake.rows.batches.problems import Problem, Problems, kept, rejected
 from singerlake.rows.batches.steps import Pipeline
-from singerlake.rows.given.arrow.cells import value_cells
-from singerlake.rows.given.arrow.rows import ArrowRows, aliased
-from singerlake.rows.given.rows import (
+from singerlake.rows.input.arrow.cells import value_cells
+from singerlake.rows.input.arrow.rows import ArrowRows, aliased
+from singerlake.rows.input.rows import (
     DELETED,
     LINE,
     OMITTED,

@@ -21,7 +21,7 @@ from singerlake.ops.change.row_set import GivenRows, RowSet, sent, unpacked
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, aliases
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.columns.arrow_types import arrow_type
-from singerlake.rows.given.rows import (
+from singerlake.rows.input.rows import (
     LINE,
     ROW_ID,
     ROW_VERSION,

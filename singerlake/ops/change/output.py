@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from singerlake.engine.base import Engine
 from singerlake.format import messages, times
 from singerlake.format.block import MAX_ROWS
-from singerlake.format.laid import block_columns
 from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.overlaid import block_columns
 from singerlake.format.written import written_under
 from singerlake.log.commit import new_writer_id
 from singerlake.log.deletion_schema import deletion_schemas, hash_of

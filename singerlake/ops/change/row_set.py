@@ -16,7 +16,7 @@ from singerlake.ops.change.plan import Mode
 from singerlake.rows.batches import packing
 from singerlake.rows.batches.steps import Batches, Step
 from singerlake.rows.blocks import block_tasks
-from singerlake.rows.given.rows import LINE, ROW_ID, SOURCE, TYPES, given_schema
+from singerlake.rows.input.rows import LINE, ROW_ID, SOURCE, TYPES, given_schema
 
 PACKED_ROWS = 65_536
 """Rows from this process's memory that one task is sent."""
@@ -33,7 +33,7 @@ class RowSet:
         rows: The engine's rows that ``step`` reads.
         columns: The named columns, as indexes in the table's columns, rising.
         sources: What messages call the places that rows come from, such as a file's name.
-        step: Gives batches of ``given.rows.given_schema``; None if ``rows`` are such batches. Rows
+        step: Gives batches of ``input.rows.given_schema``; None if ``rows`` are such batches. Rows
             that are the table's own have no line: messages name them by their ids.
         tasks: Into how many tasks the rows are split, about.
     """

@@ -15,7 +15,7 @@ from singerlake.errors import DamagedError
 from singerlake.format import block as format_block
 from singerlake.format import key_bounds
 from singerlake.format.sealed import UNREADABLE
-from singerlake.rows.given.byte_sources import DAMAGE
+from singerlake.rows.input.byte_sources import DAMAGE
 from singerlake.storage.base import Store, StoredCopy
 
 PIECE_BYTES = 4 << 20

@@ -16,7 +16,7 @@ from singerlake.errors import DamagedError
 from singerlake.ops.erase import avro, parquet, reading, spelling
 from singerlake.ops.erase.reading import CopySource
 from singerlake.ops.erase.sought import Sought, Text
-from singerlake.rows.given.arrow.parquet_rows import MAGIC, seekable
+from singerlake.rows.input.arrow.parquet_rows import MAGIC, seekable
 
 # Opens files and streams of Arrow's own format, whose buffers may be packed.
 

@@ -17,8 +17,8 @@ from singerlake.lineage import LineageRun
 from singerlake.log.table_state import TableState
 from singerlake.ops.publish.answer import Answer
 from singerlake.ops.publish.answers import opened
-from singerlake.ops.publish.carrying_out import DryRun, Run
 from singerlake.ops.publish.outcome import PublishedRows, PublishOptions, RefreshKind
+from singerlake.ops.publish.publisher import DryRun, Run
 from singerlake.ops.publish.write.increments import Increment
 from singerlake.ops.publish.write.published_files import check_columns
 from singerlake.publish.destinations.opening import open_destination

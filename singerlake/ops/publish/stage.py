@@ -49,7 +49,7 @@ from singerlake.publish.published import Position, SourceState
 from singerlake.publish.refreshes import Refresh
 from singerlake.publish.schema_changes import AnswerChange, answer_changes, evolved
 from singerlake.rows.batches.row_columns import alias, aliases
-from singerlake.rows.given.rows import special_names
+from singerlake.rows.input.rows import special_names
 from singerlake.snapshot.key_violations import key_violations
 from singerlake.sql.state.frames import cast_to
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from singerlake.format import messages, times
 from singerlake.format.block import MAX_ROWS
-from singerlake.format.laid import member_of
 from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.overlaid import member_of
 from singerlake.lake import Table
 from singerlake.log.commit import new_writer_id
 from singerlake.log.deletion_schema import deletion_schemas, hash_of

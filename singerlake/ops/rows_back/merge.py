@@ -34,8 +34,8 @@ from singerlake.rows.state.activations import Survival
 from singerlake.rows.state.keys import AT
 from singerlake.rows.state.newest_rows import SPLIT_KEYS, KeyStep
 from singerlake.rows.state.shape import Shape, shape_of
-from singerlake.snapshot import building, content, from_blocks, index, places
-from singerlake.snapshot.places import PLACES, Places
+from singerlake.snapshot import building, common_rows, content, from_blocks, index
+from singerlake.snapshot.common_rows import PLACES, Places
 
 MERGED = f"{FOUND}, came long, went long, conflicts long, first binary"
 """What a merge gives: the rows to be written; how many rows come back and how many go; how many
@@ -353,7 +353,7 @@ def _places(engine: Engine[Any], table: Table, state: TableState, step: Places) 
 
 
 def _merge_places(batches: Batches) -> Batches:
-    there, shall = places.unpacked(batches)
+    there, shall = common_rows.unpacked(batches)
     came = len(np.setdiff1d(shall, there, assume_unique=True))
     went = len(np.setdiff1d(there, shall, assume_unique=True))
     yield _told(Found.put_back(shall), came, went, None, shall[:0], shall[:0] < 0)

@@ -10,14 +10,14 @@ from singerlake.errors import InputError
 from singerlake.format.types import Columns
 from singerlake.rows.batches import problems
 from singerlake.rows.batches.problems import FIRST, MOST
-from singerlake.rows.given.byte_sources import ByteSource
-from singerlake.rows.given.csv import guess as csv_guess
-from singerlake.rows.given.csv import ranges as csv_ranges
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.csv.file import CsvFile, open_csv
-from singerlake.rows.given.csv.guess import GuessedRows
-from singerlake.rows.given.csv.ranges import Counts, Range
-from singerlake.rows.given.csv.rows import (
+from singerlake.rows.input.byte_sources import ByteSource
+from singerlake.rows.input.csv import guess as csv_guess
+from singerlake.rows.input.csv import ranges as csv_ranges
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.csv.file import CsvFile, open_csv
+from singerlake.rows.input.csv.guess import GuessedRows
+from singerlake.rows.input.csv.ranges import Counts, Range
+from singerlake.rows.input.csv.rows import (
     COUNTS,
     SUMMARIES,
     CsvCounter,
@@ -27,7 +27,7 @@ from singerlake.rows.given.csv.rows import (
     decode_summaries,
     layouts,
 )
-from singerlake.rows.given.values.inference import Summary, merge_all
+from singerlake.rows.input.values.inference import Summary, merge_all
 
 _MOST_IN_ALL = 1_000_000
 """Problems that all tasks together may send to the driver."""

@@ -23,16 +23,16 @@ from singerlake.ops.upload.csv_files import CsvFiles
 from singerlake.rows.batches.problems import Problems, decode, rejected
 from singerlake.rows.batches.steps import Step
 from singerlake.rows.blocks.exact_decoding import DELETED_AT
-from singerlake.rows.given.arrow.parquet_rows import ParquetRows, ParquetSource
-from singerlake.rows.given.csv.decimals import as_written, comma_advice
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.csv.guess import GuessedRows, Summed
-from singerlake.rows.given.files import JSONL, PARQUET, GivenFile, within_reach
-from singerlake.rows.given.json.line_ranges import Range, check_encoding, first_lines, ranges_of
-from singerlake.rows.given.json.lines import SUMMARIES, EndCounter, JsonLines, JsonSummarizer
-from singerlake.rows.given.rows import special_names
-from singerlake.rows.given.values.cell_summary import is_no_value
-from singerlake.rows.given.values.inference import (
+from singerlake.rows.input.arrow.parquet_rows import ParquetRows, ParquetSource
+from singerlake.rows.input.csv.decimals import as_written, comma_advice
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.csv.guess import GuessedRows, Summed
+from singerlake.rows.input.files import JSONL, PARQUET, GivenFile, within_reach
+from singerlake.rows.input.json.line_ranges import Range, check_encoding, first_lines, ranges_of
+from singerlake.rows.input.json.lines import SUMMARIES, EndCounter, JsonLines, JsonSummarizer
+from singerlake.rows.input.rows import special_names
+from singerlake.rows.input.values.cell_summary import is_no_value
+from singerlake.rows.input.values.inference import (
     MOST_MEMBERS,
     Spec,
     Summary,

@@ -39,12 +39,12 @@ from singerlake.rows.batches.row_columns import aliases
 from singerlake.rows.batches.steps import Batches, Step
 from singerlake.rows.blocks import block_tasks
 from singerlake.rows.columns.canonical_text import Around
-from singerlake.rows.given.csv import guess as csv_guess
-from singerlake.rows.given.csv.guess import GuessedRows
-from singerlake.rows.given.key_runs import KeyRuns, all_differ
-from singerlake.rows.given.repeated_keys import FIRST, LAST, KeyParts, RepeatedKeys, place
-from singerlake.rows.given.rows import LINE, PROBLEMS, SOURCE
-from singerlake.rows.given.values.inference import Spec, Summary, nullable
+from singerlake.rows.input.csv import guess as csv_guess
+from singerlake.rows.input.csv.guess import GuessedRows
+from singerlake.rows.input.key_runs import KeyRuns, all_differ
+from singerlake.rows.input.repeated_keys import FIRST, LAST, KeyParts, RepeatedKeys, place
+from singerlake.rows.input.rows import LINE, PROBLEMS, SOURCE
+from singerlake.rows.input.values.inference import Spec, Summary, nullable
 from singerlake.rows.lines.record_texts import RecordTexts
 from singerlake.rows.state.newest_rows import SPLIT_KEYS
 
@@ -408,7 +408,7 @@ class GivenRowsWriter(RecordWriter):
     """Reads rows, and writes them as blocks. Sent to tasks by value.
 
     Attributes:
-        reader: Gives batches of ``given.rows.given_schema`` with all of the table's columns.
+        reader: Gives batches of ``input.rows.given_schema`` with all of the table's columns.
         names: What messages call the rows' sources.
     """
 

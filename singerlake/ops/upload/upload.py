@@ -13,9 +13,9 @@ from singerlake.ops.change.job import Changed
 from singerlake.ops.change.plan import ChangeOptions, Mode
 from singerlake.ops.upload.given_readers import CsvReader, FileRows
 from singerlake.ops.upload.new_table import NewTable, make, make_at_once, plan_new
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.files import GivenFile
-from singerlake.rows.given.values.inference import Spec
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.files import GivenFile
+from singerlake.rows.input.values.inference import Spec
 
 WHAT = "making a table of files"
 
@@ -67,7 +67,7 @@ def upload(
 
     Args:
         table: The table; the name of one that is to be made.
-        files: The files, from ``given.files.open_files``.
+        files: The files, from ``input.files.open_files``.
         choice: What may read the files, and write rows.
         show: Is shown a new table before it is made.
 

@@ -29,8 +29,8 @@ from singerlake.ops.change.row_set import RowSet
 from singerlake.ops.upload.given_readers import FileRows, Inferred
 from singerlake.ops.upload.new_table import NewTable, make
 from singerlake.ops.upload.upload import WHAT, Uploaded, UploadOptions, upload_rows
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.files import JSONL, GivenFile, kept
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.files import JSONL, GivenFile, kept
 from singerlake.storage.base import Store
 
 

@@ -19,8 +19,8 @@ from singerlake.format.types import EXACT_KEYS, rounds
 from singerlake.lake import Table
 from singerlake.ops.verify.whole_table import check_size
 from singerlake.rows.blocks.misfits import ColumnMisfits
+from singerlake.snapshot.common_rows import differing_rows
 from singerlake.snapshot.content import state_misfits
-from singerlake.snapshot.places import differing_rows
 
 BEFORE = 1
 """The rules of types that release 0.1 read a table's head by; no release had those between."""

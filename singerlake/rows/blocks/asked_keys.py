@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from singerlake.format import key_bounds
 from singerlake.format.key_bounds import Bound, Bounds
-from singerlake.format.laid import BlockColumns
+from singerlake.format.overlaid import BlockColumns
 from singerlake.format.types import Columns, Kind, Type
 from singerlake.rows.blocks.bounded_keys import PLAIN
 

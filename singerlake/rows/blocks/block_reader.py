@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from singerlake.format.laid import BlockColumns
 from singerlake.format.log import Block
 from singerlake.format.names import TableName
+from singerlake.format.overlaid import BlockColumns
 from singerlake.format.types import EXACT_KEYS, Columns
 from singerlake.log import blocks as stored
 from singerlake.log.table_state import TableState

@@ -25,7 +25,7 @@ from singerlake.rows.blocks.exact_decoding import DELETED_AT
 from singerlake.rows.changes import row_ids
 from singerlake.rows.changes.row_ids import AT_BLOCK, AT_ROW
 from singerlake.rows.columns.arrow_types import arrow_type
-from singerlake.rows.given.rows import (
+from singerlake.rows.input.rows import (
     DELETED,
     LINE,
     OMITTED,
@@ -117,7 +117,7 @@ class AskedStep:
     """Makes the rows of one row set ready.
 
     Attributes:
-        reader: Gives batches of ``given.rows.given_schema``; None where such batches come in.
+        reader: Gives batches of ``input.rows.given_schema``; None where such batches come in.
         keys: Indexes of its key's columns.
         named: Indexes of the columns that the rows name.
         cells: Indexes of those that the change names, and of the key's.

@@ -23,7 +23,7 @@ from singerlake.rows.changes.merge_terms import (
     bools,
     ints,
 )
-from singerlake.rows.given.rows import LINE, OMITTED, SOURCE
+from singerlake.rows.input.rows import LINE, OMITTED, SOURCE
 
 MUST, MUST_NOT, MAY = 1, 0, -1
 CLASHES = (

@@ -34,7 +34,7 @@ from singerlake.rows.changes.merge_terms import (
     ints,
 )
 from singerlake.rows.changes.row_ids import AT_BLOCK
-from singerlake.rows.given.rows import LINE, ROW_ID, SOURCE
+from singerlake.rows.input.rows import LINE, ROW_ID, SOURCE
 
 _FAULTS = (
     *CLASHES,

@@ -19,7 +19,7 @@ from singerlake.rows.changes import row_ids
 from singerlake.rows.changes.asked_rows import GIVEN, GONE, READ, PlacedProblem, by_place
 from singerlake.rows.changes.row_ids import AT_BLOCK, AT_ROW
 from singerlake.rows.columns.arrow_types import arrow_type
-from singerlake.rows.given.rows import LINE, OMITTED, ROW_ID, SOURCE, TYPES
+from singerlake.rows.input.rows import LINE, OMITTED, ROW_ID, SOURCE, TYPES
 
 LAYER = "layer"
 """Whether a row is of a layer, and so hides the one of its key below."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from singerlake.format.types import Columns, Kind, Type
 from singerlake.rows.batches.row_columns import alias
 from singerlake.rows.columns import canonical_text
-from singerlake.rows.given.values import cells
+from singerlake.rows.input.values import cells
 
 AT_BLOCK, AT_ROW = "at_block", "at_row"
 """The position that a row's id names; only in tables without a key."""

@@ -26,8 +26,8 @@ from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Kind, Type, columns_of
 from singerlake.quantities import repeated
 from singerlake.rows.columns import canonical_text, text_bytes
-from singerlake.rows.given.arrow.cells import cells_of, python_values
-from singerlake.rows.given.arrow.schemas import check_fits, spec_of
+from singerlake.rows.input.arrow.cells import cells_of, python_values
+from singerlake.rows.input.arrow.schemas import check_fits, spec_of
 from singerlake.rows.lines.json_spelling import Spelling, may_have_marks, spelling_of, texts
 
 JSON_TYPE = "arrow.json"

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from singerlake.format import messages, rewritten
 from singerlake.format.json_schema import resolved
-from singerlake.format.laid import laid, member_of, names_of
 from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.overlaid import laid, member_of, names_of
 from singerlake.format.overlay import ColumnOverlay, Overlay
 from singerlake.format.types import Kind, Type, columns_of, never_fails, type_of
 from singerlake.format.values import converter

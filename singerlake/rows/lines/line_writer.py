@@ -26,8 +26,8 @@ from singerlake.rows.blocks import block_tasks
 from singerlake.rows.blocks.block_tasks import MARK
 from singerlake.rows.blocks.decoding import record_lines
 from singerlake.rows.blocks.positions import block_holding
+from singerlake.rows.lines.block_builder import BlockBuilder
 from singerlake.rows.lines.members import patched
-from singerlake.rows.lines.pile import BlockBuilder
 from singerlake.rows.lines.written_defaults import DefaultsWritten
 from singerlake.storage.base import Store
 

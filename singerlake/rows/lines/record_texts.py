@@ -24,8 +24,8 @@ from singerlake.rows.batches.problems import RowProblem
 from singerlake.rows.batches.row_columns import alias
 from singerlake.rows.columns import canonical_text
 from singerlake.rows.columns.canonical_text import Quoted, in_quotes
-from singerlake.rows.given.values import json_cells
-from singerlake.rows.given.values.json_cells import Spelled
+from singerlake.rows.input.values import json_cells
+from singerlake.rows.input.values.json_cells import Spelled
 from singerlake.rows.lines.json_spelling import (
     MARKS,
     REASONS,

@@ -18,7 +18,7 @@ from singerlake.ops.change.plan import ChangeOptions, Mode
 from singerlake.ops.change.row_set import Part, RowSet, sent, unpacked
 from singerlake.rows.batches.row_columns import alias
 from singerlake.rows.columns.arrow_types import arrow_type
-from singerlake.rows.given.rows import given_schema
+from singerlake.rows.input.rows import given_schema
 from singerlake.rows.state.shape import shape_of
 
 

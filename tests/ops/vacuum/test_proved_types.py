@@ -17,7 +17,7 @@ from singerlake.log import blocks as stored
 from singerlake.ops.vacuum.drop_history import plan_drop_history
 from singerlake.ops.verify.whole_table import check_block
 from singerlake.rows.blocks import lenient_json, type_prover
-from singerlake.rows.lines.pile import BlockBuilder
+from singerlake.rows.lines.block_builder import BlockBuilder
 from singerlake.snapshot import from_blocks as blocks_read
 from tests.build import record_line, schema_line
 from tests.ops.vacuum.plain_table import cutoff_at, drop, erase

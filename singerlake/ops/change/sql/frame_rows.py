@@ -14,8 +14,8 @@ from singerlake.engine.spark.engine import SparkRows
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.log.table_state import TableState
 from singerlake.ops.change.row_set import GivenRows, RowSet
-from singerlake.rows.given.arrow.rows import ArrowRows, aliased
-from singerlake.rows.given.rows import LINE
+from singerlake.rows.input.arrow.rows import ArrowRows, aliased
+from singerlake.rows.input.rows import LINE
 from singerlake.rows.state.shape import shape_of
 
 _TASKS = 32

@@ -29,7 +29,7 @@ from singerlake.log.table_state import TableState
 from singerlake.ops.change.literal_rows import set_index
 from singerlake.ops.change.row_set import GivenRows, RowSet
 from singerlake.rows.batches.row_columns import alias
-from singerlake.rows.given.rows import TYPES, special_names
+from singerlake.rows.input.rows import TYPES, special_names
 from singerlake.rows.state.shape import shape_of
 from singerlake.sql import plan
 from singerlake.sql.queries.query import query

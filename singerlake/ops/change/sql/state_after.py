@@ -36,7 +36,7 @@ from singerlake.rows.changes.merge_terms import (
     UPDATED,
     changed_schema,
 )
-from singerlake.rows.given.rows import LINE, SOURCE
+from singerlake.rows.input.rows import LINE, SOURCE
 from singerlake.rows.state.shape import Shape
 from singerlake.safe_text import visible
 from singerlake.sql import conditions, violations

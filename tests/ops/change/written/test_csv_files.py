@@ -13,9 +13,9 @@ from singerlake.errors import InputError, RejectedRowsError
 from singerlake.format.types import DATE, INTEGER, STRING, Columns
 from singerlake.ops.upload.csv_files import CsvFiles
 from singerlake.rows.batches.problems import decode
-from singerlake.rows.given.byte_sources import LocalFile
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.rows import given_schema
+from singerlake.rows.input.byte_sources import LocalFile
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.rows import given_schema
 
 COLUMNS: Columns = (("id", INTEGER), ("note", STRING), ("day", DATE))
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from singerlake.format.values import keeps_digits
-from singerlake.rows.given.values.inference import (
+from singerlake.rows.input.values.inference import (
     ARRAY,
     BOOLEAN,
     DECIMAL,
@@ -20,7 +20,7 @@ from singerlake.rows.given.values.inference import (
     add_integer_bounds,
     limit_members,
 )
-from singerlake.rows.given.values.python_values import LONE_SURROGATE
+from singerlake.rows.input.values.python_values import LONE_SURROGATE
 
 
 class Members(list[tuple[str, Any]]):

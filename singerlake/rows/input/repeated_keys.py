@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from singerlake.format.types import Columns
 from singerlake.rows.batches.row_columns import alias, aliases
 from singerlake.rows.batches.steps import Batches, Step
-from singerlake.rows.given.rows import LINE, PROBLEMS, SOURCE
+from singerlake.rows.input.rows import LINE, PROBLEMS, SOURCE
 from singerlake.rows.state import keys, newest_rows
 from singerlake.rows.state.keys import AT
 
@@ -35,7 +35,7 @@ class KeyParts:
     """Reads the keys of rows and where they stand, and splits them: ``newest_rows.SPLIT_KEYS``.
 
     Attributes:
-        reader: Gives batches of ``given.rows.given_schema`` with the key's columns.
+        reader: Gives batches of ``input.rows.given_schema`` with the key's columns.
     """
 
     reader: Step

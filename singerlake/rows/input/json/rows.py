@@ -21,8 +21,8 @@ from singerlake.quantities import repeated
 from singerlake.rows.batches.problems import Problem, Problems, kept
 from singerlake.rows.blocks import fast_decoding
 from singerlake.rows.columns.arrow_types import arrow_type
-from singerlake.rows.given.values import json_summary
-from singerlake.rows.given.values.known_members import NESTED, checked, strict_converter
+from singerlake.rows.input.values import json_summary
+from singerlake.rows.input.values.known_members import NESTED, checked, strict_converter
 
 Line: TypeAlias = tuple[int, bytes]
 """The number of a line, from 1, and its bytes."""

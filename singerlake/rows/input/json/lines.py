@@ -13,10 +13,10 @@ from singerlake.format.types import BOOLEAN, INTEGER, STRING, Columns
 from singerlake.rows.batches.problems import Problem, Problems, kept
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.blocks import block_tasks
-from singerlake.rows.given.byte_sources import ByteSource
-from singerlake.rows.given.json.line_ranges import Range, count_ends, line_blocks
-from singerlake.rows.given.json.rows import BOM, JsonReader, JsonRows, Line, RowError, members_of
-from singerlake.rows.given.rows import (
+from singerlake.rows.input.byte_sources import ByteSource
+from singerlake.rows.input.json.line_ranges import Range, count_ends, line_blocks
+from singerlake.rows.input.json.rows import BOM, JsonReader, JsonRows, Line, RowError, members_of
+from singerlake.rows.input.rows import (
     DELETE_WORDS,
     DELETED,
     LINE,
@@ -32,8 +32,8 @@ from singerlake.rows.given.rows import (
     read_delete,
     special_names,
 )
-from singerlake.rows.given.values import json_summary
-from singerlake.rows.given.values.inference import Summary
+from singerlake.rows.input.values import json_summary
+from singerlake.rows.input.values.inference import Summary
 
 BATCH_LINES = 10_000
 SUMMARIES = "part int, ends long, rows long, summary binary, problems binary"
@@ -118,7 +118,7 @@ class JsonSummarizer:
 
 @dataclass
 class JsonLines:
-    """Reads rows into the columns of a table: batches of ``given.rows.given_schema``.
+    """Reads rows into the columns of a table: batches of ``input.rows.given_schema``.
 
     Attributes:
         parts: The range of each task.

@@ -17,11 +17,11 @@ from singerlake.rows.batches.problems import Problem, Problems, kept
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.blocks import block_tasks
 from singerlake.rows.columns.arrow_types import arrow_type
-from singerlake.rows.given.arrow.cells import cells_of
-from singerlake.rows.given.arrow.schemas import check_fits, spec_of
-from singerlake.rows.given.byte_sources import ByteSource
-from singerlake.rows.given.names import check_distinct, check_named
-from singerlake.rows.given.rows import (
+from singerlake.rows.input.arrow.cells import cells_of
+from singerlake.rows.input.arrow.schemas import check_fits, spec_of
+from singerlake.rows.input.byte_sources import ByteSource
+from singerlake.rows.input.names import check_distinct, check_named
+from singerlake.rows.input.rows import (
     DELETE_WORDS,
     DELETED,
     LINE,
@@ -36,7 +36,7 @@ from singerlake.rows.given.rows import (
     read_delete,
     special_names,
 )
-from singerlake.rows.given.values.inference import Spec
+from singerlake.rows.input.values.inference import Spec
 
 BATCH_ROWS = 25_000
 MAGIC = b"PAR1"
@@ -134,7 +134,7 @@ class ParquetSource:
 
 @dataclass
 class ParquetRows:
-    """Reads rows into the columns of a table: batches of ``given.rows.given_schema``.
+    """Reads rows into the columns of a table: batches of ``input.rows.given_schema``.
 
     Attributes:
         sources: The files; ``ParquetSource.check`` has found them right.

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from singerlake.errors import InputError
 from singerlake.format.types import Columns
-from singerlake.rows.given import byte_sources
-from singerlake.rows.given.arrow.parquet_rows import ParquetSource
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.csv.file import CsvFile, open_csv
-from singerlake.rows.given.csv.rows import check_names, layouts
-from singerlake.rows.given.files import JSONL, PARQUET, GivenFile
+from singerlake.rows.input import byte_sources
+from singerlake.rows.input.arrow.parquet_rows import ParquetSource
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.csv.file import CsvFile, open_csv
+from singerlake.rows.input.csv.rows import check_names, layouts
+from singerlake.rows.input.files import JSONL, PARQUET, GivenFile
 
 
 def check_files(files: Sequence[GivenFile], dialect: Dialect) -> list[str]:

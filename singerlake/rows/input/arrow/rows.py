@@ -14,9 +14,9 @@ from singerlake.quantities import repeated
 from singerlake.rows.batches.problems import Problem, Problems, kept
 from singerlake.rows.batches.row_columns import alias
 from singerlake.rows.batches.steps import Batches
-from singerlake.rows.given.arrow.cells import cells_of
-from singerlake.rows.given.arrow.schemas import check_fits
-from singerlake.rows.given.rows import (
+from singerlake.rows.input.arrow.cells import cells_of
+from singerlake.rows.input.arrow.schemas import check_fits
+from singerlake.rows.input.rows import (
     DELETED,
     LINE,
     ROW_ID,
@@ -32,7 +32,7 @@ from singerlake.rows.given.rows import (
 
 @dataclass
 class ArrowRows:
-    """Reads batches as ``given.rows.given_schema`` has them.
+    """Reads batches as ``input.rows.given_schema`` has them.
 
     A batch has the columns of ``names`` in order, under any names, and then each row's line.
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from singerlake.rows.given.csv.dialect import Dialect
-from singerlake.rows.given.csv.ranges import MAX_RECORD
+from singerlake.rows.input.csv.dialect import Dialect
+from singerlake.rows.input.csv.ranges import MAX_RECORD
 
 _STRAY = "has a quote in it: put the cell in quotes, and double those within"
 _BEHIND = "goes on behind its closing quote: a quote within quotes is doubled"

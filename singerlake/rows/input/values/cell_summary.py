@@ -16,7 +16,7 @@ from singerlake.format import times
 from singerlake.format.values import keeps_digits
 from singerlake.rows.batches.problems import kept
 from singerlake.rows.columns import text_bytes
-from singerlake.rows.given.values.inference import (
+from singerlake.rows.input.values.inference import (
     BOOLEAN,
     DATE,
     DECIMAL,

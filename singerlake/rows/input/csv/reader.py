@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from singerlake.format.type_list import names_text
 from singerlake.rows.batches.problems import MOST, Problem, Problems, kept
-from singerlake.rows.given.csv import fast as csv_fast
-from singerlake.rows.given.csv import safe_cells
-from singerlake.rows.given.csv.dialect import UTF_8
-from singerlake.rows.given.csv.exact import Record, records
-from singerlake.rows.given.csv.fast import TextRows
-from singerlake.rows.given.csv.file import CsvFile
-from singerlake.rows.given.csv.ranges import Block, Cutter, Range
+from singerlake.rows.input.csv import fast as csv_fast
+from singerlake.rows.input.csv import safe_cells
+from singerlake.rows.input.csv.dialect import UTF_8
+from singerlake.rows.input.csv.exact import Record, records
+from singerlake.rows.input.csv.fast import TextRows
+from singerlake.rows.input.csv.file import CsvFile
+from singerlake.rows.input.csv.ranges import Block, Cutter, Range
 
 _SMALL = 32 << 10
 """Bytes of a block that is not cut any further to find those of its records that need the exact

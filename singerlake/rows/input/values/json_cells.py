@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from singerlake.format.types import Kind, Type
 from singerlake.rows.columns import canonical_text, text_bytes
 from singerlake.rows.columns.canonical_text import Quoted
-from singerlake.rows.given.values.inference import EXPONENT
+from singerlake.rows.input.values.inference import EXPONENT
 
 Spelled: TypeAlias = pa.Array | Quoted
 """Texts of values, null where these are; or such as have no null, and still lack their quotes."""

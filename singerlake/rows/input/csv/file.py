@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 from singerlake.errors import UsageError
 from singerlake.rows.batches.problems import Problem, Problems, kept, rejected
-from singerlake.rows.given import byte_sources
-from singerlake.rows.given.byte_sources import ByteSource
-from singerlake.rows.given.csv import safe_cells
-from singerlake.rows.given.csv.dialect import OTHER_DELIMITERS, UTF_8, Dialect
-from singerlake.rows.given.csv.exact import Record, records
-from singerlake.rows.given.csv.ranges import Range
+from singerlake.rows.input import byte_sources
+from singerlake.rows.input.byte_sources import ByteSource
+from singerlake.rows.input.csv import safe_cells
+from singerlake.rows.input.csv.dialect import OTHER_DELIMITERS, UTF_8, Dialect
+from singerlake.rows.input.csv.exact import Record, records
+from singerlake.rows.input.csv.ranges import Range
 
 _MARK = "\ufeff".encode()
 _INVALID = "singerlake-invalid"

@@ -16,14 +16,14 @@ import pyarrow as pa
 from singerlake.rows.batches import problems
 from singerlake.rows.batches.problems import Problems
 from singerlake.rows.batches.steps import Batches
-from singerlake.rows.given.csv.decimals import pointed
-from singerlake.rows.given.csv.fast import TextRows
-from singerlake.rows.given.csv.file import CsvFile
-from singerlake.rows.given.csv.ranges import Range
-from singerlake.rows.given.csv.reader import CsvReader
-from singerlake.rows.given.csv.rows import CsvRows
-from singerlake.rows.given.values import cell_summary, cells, json_cells
-from singerlake.rows.given.values.inference import Summary, cell_spec, merge
+from singerlake.rows.input.csv.decimals import pointed
+from singerlake.rows.input.csv.fast import TextRows
+from singerlake.rows.input.csv.file import CsvFile
+from singerlake.rows.input.csv.ranges import Range
+from singerlake.rows.input.csv.reader import CsvReader
+from singerlake.rows.input.csv.rows import CsvRows
+from singerlake.rows.input.values import cell_summary, cells, json_cells
+from singerlake.rows.input.values.inference import Summary, cell_spec, merge
 
 
 class Summed(msgspec.Struct):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from singerlake.errors import InputError
 from singerlake.nearest import offer
 from singerlake.quantities import repeated
-from singerlake.rows.given.rows import special_names
+from singerlake.rows.input.rows import special_names
 
 
 def check_distinct(source: str, names: Sequence[str]) -> None:

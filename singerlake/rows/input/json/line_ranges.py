@@ -12,8 +12,8 @@ from itertools import accumulate
 
 from singerlake.errors import InputError, UsageError
 from singerlake.quantities import size as size_text
-from singerlake.rows.given import byte_sources
-from singerlake.rows.given.byte_sources import CHUNK, ByteSource
+from singerlake.rows.input import byte_sources
+from singerlake.rows.input.byte_sources import CHUNK, ByteSource
 
 RANGE_BYTES = 32 << 20
 """Bytes of a file that one task reads, about."""

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from singerlake.format import times, values
 from singerlake.format.types import Kind, Type
 from singerlake.rows.columns.arrow_types import DAYS, MICROS, arrow_type
-from singerlake.rows.given.values.known_members import strict_converter
-from singerlake.rows.given.values.python_values import BeyondTime, shown, spelled
+from singerlake.rows.input.values.known_members import strict_converter
+from singerlake.rows.input.values.python_values import BeyondTime, shown, spelled
 
 Misfit: TypeAlias = tuple[int, str, str]
 """A row, the value in it as text, and why it does not fit, as words that follow the value."""

@@ -17,13 +17,13 @@ from singerlake.rows.batches.problems import MOST, Problem, Problems, kept, reje
 from singerlake.rows.batches.row_columns import alias
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.blocks import block_tasks
-from singerlake.rows.given.csv import ranges as csv_ranges
-from singerlake.rows.given.csv.decimals import pointed, pointed_as
-from singerlake.rows.given.csv.fast import TextRows
-from singerlake.rows.given.csv.file import CsvFile, wrong_delimiter
-from singerlake.rows.given.csv.ranges import Range
-from singerlake.rows.given.csv.reader import CsvReader
-from singerlake.rows.given.rows import (
+from singerlake.rows.input.csv import ranges as csv_ranges
+from singerlake.rows.input.csv.decimals import pointed, pointed_as
+from singerlake.rows.input.csv.fast import TextRows
+from singerlake.rows.input.csv.file import CsvFile, wrong_delimiter
+from singerlake.rows.input.csv.ranges import Range
+from singerlake.rows.input.csv.reader import CsvReader
+from singerlake.rows.input.rows import (
     DELETE_WORDS,
     DELETED,
     LINE,
@@ -37,8 +37,8 @@ from singerlake.rows.given.rows import (
     read_delete,
     special_names,
 )
-from singerlake.rows.given.values import cell_summary, cells
-from singerlake.rows.given.values.inference import Summary
+from singerlake.rows.input.values import cell_summary, cells
+from singerlake.rows.input.values.inference import Summary
 
 COUNTS = "part int, quotes long, newlines long, line_start boolean"
 """What :class:`CsvCounter` puts out for each part."""
@@ -54,7 +54,7 @@ class Layout:
 
     Attributes:
         cells: By the index of a table's column, rising, that of the file's.
-        special: By the name of a column of ``given.rows.TYPES``, likewise.
+        special: By the name of a column of ``input.rows.TYPES``, likewise.
     """
 
     cells: dict[int, int]
@@ -249,7 +249,7 @@ def decode_summaries(data: bytes) -> list[Summary]:
 
 @dataclass
 class CsvRows:
-    """Reads rows into the columns of a table: batches of ``given.rows.given_schema``.
+    """Reads rows into the columns of a table: batches of ``input.rows.given_schema``.
 
     Attributes:
         layouts: Which of their columns are which of the table's.

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 from singerlake.errors import InputError, NotFoundError, StoreError, UsageError
-from singerlake.rows.given.byte_sources import (
+from singerlake.rows.input.byte_sources import (
     CHUNK,
     ByteSource,
     LocalFile,

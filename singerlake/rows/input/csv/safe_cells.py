@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from singerlake.rows.given.csv.dialect import Dialect
+from singerlake.rows.input.csv.dialect import Dialect
 from singerlake.spreadsheet_cells import INERT, evaluated, is_inert
 
 UNDECIDED = (

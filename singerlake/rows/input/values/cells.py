@@ -25,8 +25,8 @@ from singerlake.format.types import DIGITS, Kind, Type
 from singerlake.format.values import MisfitError
 from singerlake.rows.columns import key_text
 from singerlake.rows.columns.arrow_types import DAYS, MICROS, arrow_type
-from singerlake.rows.given.values import json_summary
-from singerlake.rows.given.values.known_members import NESTED, checked
+from singerlake.rows.input.values import json_summary
+from singerlake.rows.input.values.known_members import NESTED, checked
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?", re.ASCII)
 _TOO_FINE = re.compile(r".*[.,]\d{6}\d*[1-9]", re.ASCII)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.format.types import Kind, Type
-from singerlake.rows.given.csv.dialect import Dialect
+from singerlake.rows.input.csv.dialect import Dialect
 
 _NUMERIC = (Kind.INTEGER, Kind.NUMBER, Kind.DECIMAL)
 _LIKE_A_NUMBER = r"^[-+]?[0-9.,]+(?:[eE][-+]?[0-9]+)?$"

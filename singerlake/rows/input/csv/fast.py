@@ -16,7 +16,7 @@ import pyarrow.csv as pv
 from numpy.typing import NDArray
 
 from singerlake.rows.batches.row_columns import aliases
-from singerlake.rows.given.csv.dialect import UTF_8, Dialect
+from singerlake.rows.input.csv.dialect import UTF_8, Dialect
 
 _QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
 _MARK = "\ufeff".encode()

@@ -7,7 +7,7 @@ import pyarrow as pa
 from singerlake.errors import UsageError
 from singerlake.format.types import DIGITS, TEXT, Kind, Type
 from singerlake.quantities import repeated
-from singerlake.rows.given.values.inference import Spec, decimal_spec, nullable
+from singerlake.rows.input.values.inference import Spec, decimal_spec, nullable
 
 _FITS = {
     "null": set(Kind),
