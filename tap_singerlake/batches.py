@@ -111,12 +111,12 @@ class BatchOptions:
 
     @property
     def encoding(self) -> dict[str, str]:
-        """What a message says of the files."""
+        """The encoding of the files in a message."""
         return {"format": self.format, "compression": "gzip" if self.gzip else "none"}
 
     @property
     def ending(self) -> str:
-        """What their names end in."""
+        """The suffix of their names."""
         if self.format == "parquet":
             return ".parquet"
         return ".json.gz" if self.gzip else ".json"

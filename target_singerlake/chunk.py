@@ -42,7 +42,7 @@ class Chunk:
 
     @cached_property
     def count(self) -> int:
-        """How many lines."""
+        """The number of lines."""
         if "lines" in self.__dict__:
             return len(self.lines)
         # In a quarter of the time of count(b"\n"), for the same reason.

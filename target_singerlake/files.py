@@ -79,7 +79,7 @@ class StreamFiles:
 
     @property
     def missed(self) -> int:
-        """How many files were not there."""
+        """The number of files that were not there."""
         return sum(storer.missed for storer in self._storers.values())
 
     def take(

@@ -114,7 +114,7 @@ class _Tried:
 
     @cached_property
     def decimals(self) -> list[tuple[str, re.Pattern[bytes]]]:
-        """What texts of decimals are certain to fit, by the fields of :attr:`proof`."""
+        """The texts of decimals that are certain to fit, by the fields of :attr:`proof`."""
         return [
             (f"f{number}", _digits(type_.scale))
             for number, (name, type_) in enumerate(self.types.items())

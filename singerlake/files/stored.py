@@ -52,14 +52,14 @@ class StoredFile:
 
     @property
     def name(self) -> str:
-        """What people call it: its URI, or digits of its hash where it has none of its own."""
+        """Its name for people: its URI, or digits of its hash if it has none of its own."""
         if self.uri and self.uri != self.path:
             return self.uri
         return f"{self.digest[:16]}{mimetypes.guess_extension(self.content_type) or ''}"
 
     @property
     def glance(self) -> str:
-        """What people know it by: its name, size, type and the beginning of its hash."""
+        """Its facts for people: its name, size, type and the beginning of its hash."""
         size = "" if self.size is None else quantities.size(self.size)
         known = (self.name, size, self.content_type, f"sha-256 {self.digest[:16]}")
         return ", ".join(filter(None, known))

@@ -46,7 +46,7 @@ class LakeTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
     @property
     def name(self) -> TableName:
-        """Which table it is."""
+        """The table."""
         return TableName(self.tap, self.stream)
 
 

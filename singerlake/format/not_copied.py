@@ -22,7 +22,7 @@ class AbsentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def name(self) -> TableName:
-        """Which table it is."""
+        """The table."""
         return TableName(self.tap, self.stream)
 
 

@@ -52,7 +52,7 @@ class AddedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def default(self) -> Any:
-        """What new rows get."""
+        """The value that new rows get."""
         return self.defaults[-1][1]
 
 

@@ -126,7 +126,7 @@ class Reader:
 
     @cached_property
     def _type(self) -> inspect.Type:
-        """What members there are; unlike a decoder's, these may be looked up by two threads."""
+        """The members that there are; unlike a decoder's, these may be looked up by two threads."""
         from msgspec import inspect
 
         return inspect.type_info(self._kind)

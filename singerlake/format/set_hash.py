@@ -114,7 +114,7 @@ class SetHash:
 
     @property
     def text(self) -> str:
-        """What is compared and told: short, and the same for the same strings alone."""
+        """The text that is compared and shown: short, and the same for the same strings alone."""
         return f"{ALGORITHM}:{blake3(self.data).hexdigest()}"
 
 

@@ -42,12 +42,12 @@ class Token:
 
     @property
     def end(self) -> int:
-        """Where the next one can begin."""
+        """The place where the next one can begin."""
         return self.start + len(self.text)
 
     @property
     def name(self) -> str | None:
-        """What it names, if it can be part of a name."""
+        """The object that it names, if it can be part of a name."""
         if self.kind == "quoted":
             return self.text[1:-1].replace("``", "`")
         return self.text if self.kind == "word" else None

@@ -38,7 +38,7 @@ class Log(Protocol[E]):
 
     @property
     def store(self) -> Store:
-        """Where it lies."""
+        """The store that it lies in."""
 
     @property
     def lock(self) -> str:

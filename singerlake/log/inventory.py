@@ -49,7 +49,7 @@ class LostTable:
 
     @property
     def hint(self) -> str:
-        """What may be done about it."""
+        """The next step for the user."""
         if self.table is None:
             return (
                 "bring it back from a backup; or, if it was deleted on purpose, take "

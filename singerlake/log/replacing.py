@@ -33,7 +33,7 @@ class ReplaceableLog(Protocol[E]):
 
     @property
     def store(self) -> Store:
-        """Where it lies."""
+        """The store that it lies in."""
 
     @property
     def lock(self) -> str:

@@ -48,7 +48,7 @@ class State:
 
     @property
     def key(self) -> Columns:
-        """Those of its columns by which rows are told apart."""
+        """The columns by which its rows are told apart."""
         columns = self.columns
         return tuple(columns[index] for index in self.snapshot.key)
 

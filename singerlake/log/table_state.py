@@ -209,7 +209,7 @@ class TableState:
 
     @property
     def overlay(self) -> Overlay:
-        """What people said of this table, as it is in effect."""
+        """The schema overrides of this table that are in effect."""
         return self.overlay_at(self.number)
 
     def overlay_at(self, number: int) -> Overlay:

@@ -49,7 +49,7 @@ class WriteOptions:
 
     @property
     def waiting(self) -> Waiting:
-        """How to treat other writers' locks."""
+        """The patience with other writers' locks."""
         return Waiting(self.lock_wait_seconds, self.lock_stale_seconds, self.while_waiting)
 
 

@@ -87,7 +87,7 @@ class AlterPlan:
 
     @property
     def words(self) -> list[str]:
-        """What changes, in words."""
+        """The changes, in words."""
         return differences(self.head.overlay, self.overlay)
 
     @property
@@ -104,7 +104,7 @@ class AlterPlan:
 
     @property
     def new_constraints(self) -> dict[str, Constraint]:
-        """Those that were not asked before, by their names."""
+        """The constraints that were not asked before, by their names."""
         before = self.head.overlay
         known = [_by_members(before, one) for one in before.constraints.values()]
         return {
@@ -115,7 +115,7 @@ class AlterPlan:
 
     @property
     def rechecked(self) -> dict[str, Constraint]:
-        """Those that rows may break because columns have another type, by their names.
+        """The constraints that rows may break because columns have another type, by name.
 
         01 and 1 are two texts and one number; what a condition says, its columns' types decide.
         """
@@ -163,7 +163,7 @@ class AlterPlan:
 
     @property
     def digits(self) -> dict[str, tuple[str, int]]:
-        """What decimals with new digits ask of all rows, by their types in words.
+        """The bounds that decimals with new digits set for all rows, by their types in words.
 
         All decimals are read with 38 digits, so that a value with too many is no misfit.
 

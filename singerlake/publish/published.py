@@ -126,7 +126,7 @@ class Published:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return sum(file.rows for file in self.files)
 
 

@@ -128,7 +128,7 @@ class Cuts:
 
     @property
     def ranges(self) -> int:
-        """How many ranges there are."""
+        """The number of ranges."""
         return len(self.keys.values) + 1
 
     def number(self, rows: Keys) -> NDArray[np.int32]:

@@ -212,7 +212,7 @@ class TapPage(Page, frozen=True, kw_only=True):
 
     @property
     def stale(self) -> int:
-        """How many of its tables are."""
+        """The number of its tables that are stale."""
         return sum(table.stale for table in self.tables)
 
 

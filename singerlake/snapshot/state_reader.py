@@ -38,7 +38,7 @@ class StateReader:
 
     @property
     def parts(self) -> int:
-        """How many files there are."""
+        """The number of files."""
         return len(self.own.parts) + (len(self.below.parts) if self.below is not None else 0)
 
     @classmethod

@@ -164,7 +164,7 @@ class Store(ABC):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What writers can rely on; asked for only once the store is open for writing."""
+        """The capabilities that writers can rely on; known once the store is open for writing."""
         if self._capabilities is None:
             raise RuntimeError(f"{self.uri} is written to before it was opened for writing")
         return self._capabilities

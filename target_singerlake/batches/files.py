@@ -33,15 +33,15 @@ class BatchFile(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     @property
     def place(self) -> Hashable:
-        """Where it is; the same for every way to name it."""
+        """Its place; the same for every way to name it."""
 
     @property
     def identity(self) -> Hashable:
-        """Which file it is, as far as that can be told before it is read: links are one file."""
+        """The identity of the file, as far as known before it is read: links are one file."""
 
     @property
     def size(self) -> int:

@@ -61,7 +61,7 @@ class ChangeRequest:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """What messages call the rows' sources."""
+        """The names of the rows' sources in messages."""
         return self.spec.sources
 
     @property
@@ -71,7 +71,7 @@ class ChangeRequest:
 
     @cached_property
     def seen(self) -> RequestFacts:
-        """What the rows are like; they are read for it."""
+        """The facts about the rows, which are read for it."""
         told = self.engine.collect(self.engine.having(self.rows, "summary"))
         return RequestFacts([_SUMMARY.decode(row["summary"]) for row in told])
 

@@ -214,14 +214,14 @@ class _Rows:
 
     @cached_property
     def changed(self) -> NDArray[np.bool_]:
-        """Which of them are changed, and not deleted."""
+        """A mask of those that are changed, and not deleted."""
         deleted = pc.fill_null(pc.equal(self.batch.column("status"), DELETED), False)
         is_changed = pc.and_not(self.batch.column("changed").is_valid(), deleted)
         return is_changed.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
     @cached_property
     def actions(self) -> list[_Action]:
-        """What becomes of each."""
+        """The action on each."""
         columns = [self.batch.column(name).to_pylist() for name in ("block", "row", "status")]
         columns.append(self.batch.column("changed").is_valid().to_pylist())
         return [
@@ -231,7 +231,7 @@ class _Rows:
 
     @cached_property
     def members(self) -> list[Members]:
-        """What each sets, as ``members.patched`` takes it."""
+        """The members that each sets, as ``members.patched`` takes them."""
         return self.changes.members
 
     def position(self, row: int) -> tuple[int, int]:

@@ -80,7 +80,7 @@ class LiteralRows(GivenRows):
 
     @property
     def work(self) -> Work:
-        """What it takes to read them."""
+        """The work of reading them."""
         return self.weight
 
     def row_set(self, engine: Engine[Any], present: TableState, source: str) -> RowSet:

@@ -95,7 +95,7 @@ class ChangeOutput:
 
     @cached_property
     def _defaults(self) -> dict[str, DefaultsWritten]:
-        """How rows that stay as they are say what they showed, where all are written again."""
+        """The defaults to write into rows that stay as they are, if all are written again."""
         return defaults_written(self._wanted.state, self._own_schemas) if self._whole else {}
 
     @cached_property

@@ -85,7 +85,7 @@ class ChangePlan:
 
     @property
     def altered(self) -> AlterPlan | None:
-        """What is said anew; None where nothing is."""
+        """The new schema overrides; None if there are none."""
         return None if self.overlay is None else AlterPlan(self.head, self.overlay)
 
     @property

@@ -66,7 +66,7 @@ class PresentRows:
 
     @cached_property
     def not_found(self) -> int:
-        """How many rows go that no key of the change can find: none, or all."""
+        """The number of rows that go and no key of the change can find: none, or all."""
         if not self._all_go:
             return 0
         now = building.ensure(self.engine, self.table, self.wanted.head)

@@ -69,7 +69,7 @@ class GivenRows(ABC):
 
     @property
     def work(self) -> Work:
-        """What it takes to read them."""
+        """The work of reading them."""
         return Work()
 
     @abstractmethod

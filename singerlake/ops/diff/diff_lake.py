@@ -45,7 +45,7 @@ class TableDifference:
 
     @property
     def rows(self) -> int:
-        """How many rows the two states have together."""
+        """The number of rows of the two states together."""
         return sum(state.rows for state in (self.before, self.after) if state is not None)
 
     def numbers(self) -> Sequence[int | None]:

@@ -26,7 +26,7 @@ class Result(Protocol):
 
     @property
     def sources(self) -> Sequence[Any]:
-        """What a query has read."""
+        """The tables that a query has read."""
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Give the rows in Python's values, ``dict`` for an object; never all are in memory."""

@@ -46,12 +46,12 @@ class CopySource:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.copy.key
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Its size in bytes."""
         return self.copy.size
 
     def read(self, start: int, length: int) -> bytes:

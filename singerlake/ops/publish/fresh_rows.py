@@ -50,7 +50,7 @@ class FreshRows:
 
     @cached_property
     def of_key(self) -> NDArray[np.int64]:
-        """Of each key, the place of its row; -1 where the answer has none now."""
+        """The place of each key's row; -1 if the answer has none now."""
         found = np.full(len(self.keys), -1)
         if self.keys.num_columns:
             placed = Keys(self.keys).find(self.rows)

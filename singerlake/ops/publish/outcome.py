@@ -99,7 +99,7 @@ class StagedRows:
 
     @property
     def changed(self) -> int:
-        """How many rows differ."""
+        """The number of rows that differ."""
         return self.inserted + self.updated + self.deleted
 
 

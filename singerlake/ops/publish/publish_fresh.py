@@ -98,7 +98,7 @@ class _Changed:
 
     @property
     def counted(self) -> Counted:
-        """How many rows an increment is of."""
+        """The number of rows of an increment."""
         return Counted(sum(len(keys) for _, keys in self.gone), len(self.come), self.count)
 
 

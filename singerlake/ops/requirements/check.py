@@ -84,7 +84,7 @@ class Subject:
 
     @cached_property
     def changes(self) -> Counts | None:
-        """What differs between the version before and the snapshot; None without such a version."""
+        """The difference of the snapshot to the version before; None without such a version."""
         if self.before is None:
             return None
         options = DiffOptions(str(self.before.number), f"@{self.at.number}")

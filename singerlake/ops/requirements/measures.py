@@ -1,4 +1,4 @@
-"""What requirements measure of a snapshot's columns: a pass over the rows, on any engine."""
+"""The measures of requirements in a snapshot's columns: a pass over the rows, on any engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a requirement says: ``rows > 0``, ``deleted < 5%``, ``nulls(total) = 0``, ``sql: …``."""
+"""A requirement as written: ``rows > 0``, ``deleted < 5%``, ``nulls(total) = 0``, ``sql: …``."""
 
 from __future__ import annotations
 

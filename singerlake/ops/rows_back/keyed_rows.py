@@ -118,7 +118,7 @@ class KeyedRows:
 
     @cached_property
     def lacking(self) -> NDArray[np.int16]:
-        """Which part of its key each row has a null in, the first of them; -1 for none."""
+        """The first part of its key that is null in each row; -1 for none."""
         found = np.full(len(self.rows), -1, dtype=np.int16)
         for part in reversed(range(self.width)):
             column = one_array(self.rows.column(aliases(self.width)[part]))
@@ -127,7 +127,7 @@ class KeyedRows:
 
     @cached_property
     def count(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         return int(self.keys.max(initial=-1)) + 1
 
     @cached_property
@@ -142,7 +142,7 @@ class KeyedRows:
 
     @cached_property
     def deleted(self) -> Mask:
-        """Which of them are deletions."""
+        """A mask of those that are deletions."""
         column = one_array(self.rows.column(DELETED))
         return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 

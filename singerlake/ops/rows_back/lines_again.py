@@ -85,7 +85,7 @@ class LinesAgain:
 
     @property
     def schemas(self) -> dict[str, SchemaEntry]:
-        """Those that rows may be written under, by hash: any that the table ever had, and new."""
+        """The schemas that rows may be written under, by hash: all of the table, and new ones."""
         declared = {one.hash: one.entry for one in self.defaults.values()}
         deleting = {hash_of(entry): entry for entry in self.deletions.values()}
         return {**self.head.schemas, **declared, **deleting}

@@ -37,7 +37,7 @@ class OnConflict(str, Enum):
 
     @property
     def kept(self) -> str:
-        """Which side of a conflict is kept, as the log entry records it."""
+        """The side of a conflict that is kept, as the log entry records it."""
         return {self.KEEP: "ours", self.UNDO: "theirs"}[self]
 
     def __str__(self) -> str:

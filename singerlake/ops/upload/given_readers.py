@@ -77,12 +77,12 @@ class GivenReader(ABC):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What messages call the files."""
+        """The names of the files in messages."""
         return tuple(file.name for file in self.files)
 
     @property
     def work(self) -> Work:
-        """What it takes to read them."""
+        """The work of reading them."""
         return Work(sum(source.size for source in self.sources))
 
     @abstractmethod
@@ -175,7 +175,7 @@ class ParquetReader(GivenReader):
 
     @property
     def work(self) -> Work:
-        """What it takes to read them, inflated; see :class:`GivenReader`."""
+        """The work of reading them, inflated; see :class:`GivenReader`."""
         cells = sum(file.rows * len(file.names) for file in self.opened)
         return Work(sum(file.inflated for file in self.opened), cells)
 
@@ -301,7 +301,7 @@ class FileRows(GivenRows):
 
     @property
     def work(self) -> Work:
-        """What it takes to read them; see :attr:`GivenRows.work`."""
+        """The work of reading them; see :attr:`GivenRows.work`."""
         return self._reader.work
 
     def described(self) -> list[dict[str, Any]]:

@@ -92,7 +92,7 @@ class Rewrite:
 
     @property
     def bytes(self) -> int:
-        """What has to be inflated for it."""
+        """The bytes to inflate for it."""
         return sum(block.bytes for block in self.sources)
 
 

@@ -67,7 +67,7 @@ class Garbage:
 
     @property
     def at_once(self) -> list[Item]:
-        """What is to go before any reader is waited for."""
+        """The objects that go before any reader is waited for."""
         return [*self.notices, *self.markers]
 
     def without_dead(self) -> Garbage:

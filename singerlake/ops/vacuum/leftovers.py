@@ -29,7 +29,7 @@ class LeftoverPlan:
 
     @property
     def items(self) -> list[Item]:
-        """Those to be removed, as people are told of them."""
+        """The objects to be removed, as people are told of them."""
         return [Item(one.name, one.bytes, "staged by a writer that died") for one in self.going]
 
 

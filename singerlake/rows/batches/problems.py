@@ -133,7 +133,7 @@ class Stages:
 
     @property
     def total(self) -> int:
-        """How many problems there are by now."""
+        """The number of problems by now."""
         return sum(found.total for found in self._found)
 
     @property

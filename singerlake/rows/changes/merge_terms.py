@@ -124,7 +124,7 @@ class MergeSpec:
 
     @property
     def id_names(self) -> str:
-        """What messages call the columns that name a row."""
+        """The names in messages of the columns that name a row."""
         return ", ".join(name for name, _ in self.key_columns) or "_row_id"
 
     @property

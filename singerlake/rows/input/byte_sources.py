@@ -42,11 +42,11 @@ class ByteSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Its size in bytes."""
 
     def read(self, start: int, length: int) -> bytes:
         """Read a range; fewer bytes where the file ends earlier.

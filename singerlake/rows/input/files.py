@@ -62,7 +62,7 @@ class GivenFile:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.source.name
 
     def described(self) -> dict[str, Any]:

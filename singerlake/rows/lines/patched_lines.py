@@ -220,7 +220,7 @@ class _Text:
 
     @cached_property
     def _quotes(self) -> _Places:
-        """Where quotes stand that begin a string or end one."""
+        """The places of quotes that begin a string or end one."""
         quotes = np.flatnonzero(self.data == _QUOTE)
         slashes = self._backslashes
         if not len(slashes):
@@ -238,7 +238,7 @@ class _Text:
 
     @property
     def escaped_names(self) -> _Places:
-        """Where names with a backslash in them end, and perhaps some other texts."""
+        """The ends of names with a backslash in them, and perhaps of some other texts."""
         if not len(self._backslashes):
             return self._backslashes
         quotes = self._quotes

@@ -63,7 +63,7 @@ class Changes(NamedTuple):
 
     @property
     def members(self) -> list[dict[str, bytes | None]]:
-        """What each row sets, as ``members.patched`` takes it."""
+        """The members that each row sets, as ``members.patched`` takes them."""
         members: list[dict[str, bytes | None]] = [{} for _ in range(self.rows)]
         for name, is_set, written in self.columns:
             rows = np.flatnonzero(is_set)

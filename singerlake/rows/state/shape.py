@@ -33,7 +33,7 @@ class Shape:
 
     @property
     def aliases(self) -> list[str]:
-        """What the columns are called inside."""
+        """The internal names of the columns."""
         return aliases(self.columns)
 
     @property
@@ -48,7 +48,7 @@ class Shape:
 
     @property
     def key_aliases(self) -> list[str]:
-        """What the key columns are called inside."""
+        """The internal names of the key columns."""
         return [alias(index) for index in self.keys]
 
 

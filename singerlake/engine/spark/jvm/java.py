@@ -77,7 +77,7 @@ class Java:
 
     @property
     def home(self) -> Path:
-        """What ``JAVA_HOME`` should be for it."""
+        """The ``JAVA_HOME`` for it."""
         return self.path.resolve().parent.parent
 
 

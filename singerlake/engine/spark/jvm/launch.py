@@ -59,7 +59,7 @@ class Launch:
 
     @property
     def log(self) -> Path:
-        """Where all goes that Java and Spark print."""
+        """The file for all that Java and Spark print."""
         return self.folder / LOG_NAME
 
     @property

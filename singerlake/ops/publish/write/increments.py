@@ -84,7 +84,7 @@ class Publication:
 
     @property
     def target(self) -> Target:
-        """How it is published.
+        """The target that it is published to.
 
         Raises:
             UsageError: It is only staged.
@@ -118,7 +118,7 @@ class Publication:
 
     @cached_property
     def places(self) -> Places:
-        """Which rows lie in which file."""
+        """The places of rows by file."""
         return Places(self.base.files, self.projection.partition_by, self.bounded)
 
     def reader(self, files: Sequence[DataFile], wanted: pa.Schema) -> FilesReader:
@@ -145,7 +145,7 @@ class Planned:
 
     @property
     def written(self) -> int:
-        """How many rows the new files will have."""
+        """The number of rows that the new files will have."""
         if self.made is None:
             return 0
         there = self.publication.base.files

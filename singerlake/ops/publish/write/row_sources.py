@@ -259,7 +259,7 @@ class StateFiles:
 
     @property
     def parts(self) -> int:
-        """How many files there are."""
+        """The number of files."""
         return self.reader.parts
 
     def part(self, number: int) -> Batches:

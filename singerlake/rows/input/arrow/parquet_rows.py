@@ -80,12 +80,12 @@ class ParquetSource:
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
+        """The number of its rows."""
         return int(self.file.metadata.num_rows)
 
     @property
     def inflated(self) -> int:
-        """How many bytes its rows have when they are not compressed."""
+        """The size of its rows in bytes, uncompressed."""
         metadata = self.file.metadata
         return sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
 

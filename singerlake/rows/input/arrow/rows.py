@@ -47,7 +47,7 @@ class ArrowRows:
 
     @property
     def indexes(self) -> tuple[int, ...]:
-        """Of the table's columns that are named, rising."""
+        """The indexes of the table's columns that are named, rising."""
         return tuple(i for i, (name, _) in enumerate(self.columns) if name in self.names)
 
     def check(self, types: Sequence[pa.DataType]) -> None:
