@@ -40,7 +40,12 @@ _Found = TypeVar("_Found")
 
 
 class Table:
-    """One stream of one tap."""
+    """One stream of one tap.
+
+    Args:
+        store: The lake's store.
+        name: The table's name.
+    """
 
     def __init__(self, store: Store, name: TableName) -> None:
         self.store = store
@@ -140,7 +145,11 @@ class Table:
 
 
 class Lake:
-    """A lake in a store."""
+    """A lake in a store.
+
+    Args:
+        store: The store that it lies in.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -162,6 +171,7 @@ class Lake:
 
         Raises:
             NotFoundError: There is no lake there, and ``create`` is not set.
+            NewerFormatError: A newer release wrote it.
         """
         lake = cls(open_store(default_uri() if uri is None else os.fspath(uri), options))
         if not lake._read_file() and not create and not lake.store.folders(names.RAW):
@@ -222,6 +232,7 @@ class Lake:
         """Look at tables, on a remote store several at a time, and yield what is found in order.
 
         Args:
+            tables: The tables' names.
             look: Called on threads. An error that it raises stands in the place of what it
                 finds, so that one broken table does not hide the others.
         """
@@ -255,6 +266,7 @@ class Lake:
         """Return a lake version by its number or its label.
 
         Args:
+            name: Its number or its label.
             whole: Refuse one whose tables were not all copied here.
 
         Raises:
