@@ -203,7 +203,7 @@ def _write(
     *,
     safe_cells: bool,
 ) -> None:
-    if form != "json":
+    if form not in ("json", *results.PAGES):  # these have it inside
         for change in found.compared.schema:
             shared.output.note(f"the schema: {change}")
     if file is None:
