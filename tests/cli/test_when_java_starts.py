@@ -28,6 +28,7 @@ EXAMPLES = {
     "history": ["tap.s"],
     "versions": ["tap.s"],
     "point": ["tap.s"],
+    "cite": ["tap.s.1"],
     "data-files": ["tap.s"],
     "locks": [],
     "unlock": ["tap.s", "--yes"],
