@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from singerlake.format.names import TableRef
-from singerlake_cli import results
+from singerlake_cli import output, results
 from singerlake_cli.shared import Shared, complete_table
+
+if TYPE_CHECKING:
+    from singerlake.site.citation import Cited
 
 
 @click.command("cite")
@@ -44,15 +47,19 @@ def command(shared: Shared, version: str, form: str) -> None:
     cited, notes = cite_version(lake, table, TableRef(ref.table, ref.version))
     for note in notes:
         shared.output.note(note)
-    shown = {
-        "text": cited.text,
-        "bibtex": cited.bibtex,
-        "datacite": json.dumps(cited.datacite, indent=2, ensure_ascii=False),
-    }
     document: dict[str, Any] = {
         "version": str(TableRef(ref.table, str(cited.version))),
         "text": cited.text,
         "bibtex": cited.bibtex,
         "datacite": cited.datacite,
     }
-    shared.output.result(lambda: document, lambda: results.write_text(f"{shown[form]}\n", None))
+    shared.output.result(lambda: document, lambda: _print(cited, form))
+
+
+def _print(cited: Cited, form: str) -> None:
+    if form == "text":
+        output.say(cited.text)
+    elif form == "bibtex":
+        results.write_text(f"{cited.bibtex}\n", None)
+    else:
+        results.write_text(json.dumps(cited.datacite, indent=2, ensure_ascii=False) + "\n", None)

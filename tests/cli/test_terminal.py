@@ -7,6 +7,7 @@ ready made: what is tested is what they print.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import re
 from collections.abc import Callable
@@ -359,6 +360,10 @@ def undone() -> Any:
 
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A module that is first imported while names of others are replaced keeps the replacements.
+    importlib.import_module("singerlake.ops.freeze_lake")
+    for name in COMMANDS.values():
+        importlib.import_module(f"singerlake_cli.commands.{name}")
     monkeypatch.setattr("singerlake_cli.shared.begin_spark", lambda *_: None)
     monkeypatch.setattr("singerlake_cli.shared.start_spark", lambda *_: None)
     for name in COMMANDS.values():
