@@ -24,7 +24,7 @@ class Citation:
 
 @dataclass(frozen=True)
 class Cited:
-    """What is cited.
+    """The data that is cited.
 
     Attributes:
         title: What it is, in words.

@@ -1,4 +1,4 @@
-"""What differs between two states of a table, as one page: HTML for people, Markdown for comments.
+"""The difference of two states of a table as one page: HTML for people, Markdown for comments.
 
 The page contains its style sheet and asks for nothing from anywhere.
 """
@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Difference:
-    """What the page shows.
+    """The content of the page.
 
     Attributes:
         table: The table's name.

@@ -197,12 +197,12 @@ class TapPage(Page, frozen=True, kw_only=True):
 
     @property
     def records(self) -> int:
-        """Of all its tables."""
+        """The sum over all its tables."""
         return sum(table.records for table in self.tables)
 
     @property
     def bytes(self) -> int:
-        """Of all its tables."""
+        """The sum over all its tables."""
         return sum(table.bytes for table in self.tables)
 
     @property
@@ -234,5 +234,5 @@ class HomePage(Page, frozen=True, kw_only=True):
 
     @property
     def tables(self) -> list[TableSummary]:
-        """Of all taps."""
+        """The sum over all taps."""
         return [table for tap in self.taps for table in tap.tables]
