@@ -78,7 +78,7 @@ def test_duckdb_gets_the_rows_of_a_version_of_the_head_and_of_a_layer(
     monkeypatch.setattr(building, "LEAST_ROWS", 1000)
     missing = run(odd_lake, "data-files", TABLE, "--format", "duckdb")
     assert missing.exit_code == 3
-    assert "has no index of transaction 2 yet: add --build" in missing.stderr
+    assert "has no materialized snapshot of transaction 2 yet: add --build" in missing.stderr
     assert run(odd_lake, "freeze", TABLE, "--transaction", "1").exit_code == 0
     same(odd_lake, sql_of(odd_lake, f"{TABLE}.1"), "tap_shop.orders.1")
     # What changed since is little: the index of the head is a layer on that of the version.
@@ -89,7 +89,7 @@ def test_duckdb_gets_the_rows_of_a_version_of_the_head_and_of_a_layer(
     document = run_json(odd_lake, "data-files", TABLE, "--of", "index")
     assert {file["layer"] for file in document["files"]} == {True, False}
     assert all(Path(file["path"]).is_file() for file in document["files"])
-    assert "a layer on the others" in run(odd_lake, "data-files", TABLE, "--of", "index").stderr
+    assert "replace" in run(odd_lake, "data-files", TABLE, "--of", "index").stderr
 
 
 def zcat(paths: Sequence[str]) -> int:

@@ -112,7 +112,7 @@ def test_defaults(written: str, default: object) -> None:
     [
         ("", 1, "a column's name is missing before the end"),
         ("id integer,", 12, "a column's name is missing before the end"),
-        ("id", 3, "the end is no type"),
+        ("id", 3, "the end is not a type"),
         ("id integr", 4, "did you mean integer or int?"),
         ("id integer name string", 12, "a comma, not null"),
         ("id integer deflt 3", 12, "did you mean default?"),
@@ -132,7 +132,7 @@ def test_defaults(written: str, default: object) -> None:
         ("a-b int", 2, "'-'"),
         ("a 'x", 3, "never closed"),
         ('a string default "x"', 18, "no default"),
-        ("a int default 1.5", 15, "no integer"),
+        ("a int default 1.5", 15, "not a"),
         ("a int default 99999999999999999999", 15, "64-bit"),
         ("a number default 1e999", 18, "too large"),
         ("a date default 'soon'", 16, "no date"),

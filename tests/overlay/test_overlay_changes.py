@@ -178,7 +178,7 @@ def asked(kind: Any, *columns: str, **more: Any) -> OverlayChange:
         (partial(says.with_column, name="x", schema={"type": "integer"}, default="a"),
          UsageError, "the default of column 'x'"),
         (partial(says.with_column, name="x", schema={"type": "integer", "maximum": 3}, default=4),
-         UsageError, "none that the column's schema allows"),
+         UsageError, "not allowed by the column's schema"),
         (partial(says.without_column, name="id"), UsageError, "part of the key"),
         (partial(says.without_column, name="amuont"), NotFoundError, "did you mean amount"),
         (partial(says.with_restored, name="amount"), NotFoundError, "was dropped"),
@@ -194,13 +194,13 @@ def asked(kind: Any, *columns: str, **more: Any) -> OverlayChange:
         (partial(says.with_constraint, name="c", constraint=Constraint("range", ["amount"],
          minimum=2, maximum=1)), UsageError, "is empty"),
         (partial(says.with_constraint, name="c", constraint=Constraint("pattern", ["cust_no"],
-         pattern="(")), UsageError, "no regular expression"),
+         pattern="(")), UsageError, "not a regular expression"),
         (partial(says.without_constraint, name="c"), NotFoundError, "no constraint 'c'"),
         (asked("length", "cust_no", minimum=-1), UsageError, "whole number from 0, not -1"),
         (asked("length", "cust_no", minimum=0.5), UsageError, "whole number from 0, not 0.5"),
         (asked("length", "cust_no", maximum=1e30), UsageError, "whole number from 0"),
-        (asked("range", "amount", maximum=math.inf), UsageError, "no number of a double"),
-        (asked("range", "amount", maximum=10**400), UsageError, "no number of a double"),
+        (asked("range", "amount", maximum=math.inf), UsageError, "not a double"),
+        (asked("range", "amount", maximum=10**400), UsageError, "not a double"),
         (asked("enum", "amount", values=["x"]), UsageError, "is no number"),
         (asked("enum", "amount", values=[None]), UsageError, "names no value"),
         (asked("enum", "amount", values=[1, math.nan]), UsageError, "nan is no number"),
@@ -248,7 +248,7 @@ def test_a_default_is_held_against_a_schema_in_parts(table: Table) -> None:
             assert new_row(after) == {"id": 1, "n": default}
             again = after.laid_over(says.with_default(after, "n", later))
             assert new_row(again) == {"id": 1, "n": later}
-        assert new_row(head) == {"id": 1, "n": 3}, "what the tap says"
+        assert new_row(head) == {"id": 1, "n": 3}, "the tap's"
 
 
 def test_a_decimal_default_is_held_against_every_bound(lake: Lake, table: Table) -> None:
@@ -418,7 +418,7 @@ def test_names_that_mean_something_are_not_given_anew(table: Table) -> None:
     column = partial(says.with_column, schema=STRING)
     with pytest.raises(UsageError, match="calls 'customer' 'cust_no'"):
         said(table, partial(column, name="cust_no"))
-    with pytest.raises(UsageError, match="bring it back with restore-column"):
+    with pytest.raises(UsageError, match="restore it with restore-column"):
         said(table, partial(column, name="internal"))
     rule = Constraint("range", ["amount"], minimum=0)
     said(table, partial(says.with_constraint, name="paid", constraint=rule))

@@ -196,12 +196,12 @@ def test_nothing_is_cut_or_rounded() -> None:
     assert refused("1e36", MONEY) == "is no decimal of at most 36 digits before the point"
     assert refused("12,5", NUMBER) == "is no number"
     assert refused("1e999", NUMBER) == "is no number that a double can hold"
-    fine = "is no timestamp of at most six digits behind the second"
+    fine = "is not a timestamp of at most six digits behind the second"
     assert refused("2020-01-01T10:00:00.1234567Z", TIMESTAMP) == fine
     assert refused("2020-01-01T10:00:00Z", DATE) == "is no date"
     assert refused('{"n": 1, "zzz": 2}', NESTED).endswith("it has no member 'zzz'")
     assert refused('[1, "x"]', ROWS).startswith("is no list<decimal(38,2)>: ")
-    assert refused("[1,", ROWS).startswith("is no JSON: ")
+    assert refused("[1,", ROWS).startswith("is not valid JSON: ")
     assert refused(r'["\ud800"]', ROWS).endswith("a lone surrogate")
     assert refused("7", ROWS).startswith("is no list<decimal(38,2)>: array")
 

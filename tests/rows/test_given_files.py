@@ -88,7 +88,7 @@ def test_files_that_cannot_be_uploaded(tmp_path: Path) -> None:
         (["none.csv"], NotFoundError, "none.csv"),
         (["empty.csv"], InputError, "empty.csv is empty: there is nothing to upload"),
         (["nothing.csv.gz"], InputError, "nothing.csv.gz is empty"),
-        (["cut.csv.gz"], DamagedError, "cut.csv.gz is no whole gzip file"),
+        (["cut.csv.gz"], DamagedError, "cut.csv.gz is not a complete gzip file"),
         (["folder.csv"], SingerlakeError, "folder.csv"),
         (["a.csv", "a.csv"], UsageError, "a.csv is named twice"),
         (["a.csv", "b.jsonl"], UsageError, "upload files of one format at a time"),

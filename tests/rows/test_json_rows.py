@@ -95,12 +95,12 @@ def test_rows_say_which_row_they_are_and_whether_it_goes() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("[1]", "line 2: '[1]' is no JSON object: write one object a line"),
-        ('{"id": 1', "line 2: '{\"id\": 1' is no JSON: Input data was truncated"),
+        ("[1]", "line 2: '[1]' is not a JSON object: write one object per line"),
+        ('{"id": 1', "line 2: '{\"id\": 1' is not valid JSON: Input data was truncated"),
         ('{"id": NaN}', "is no JSON"),
         ('{"name": "\\ud800"}', "is no Unicode text: it holds half of a character"),
         ('{"more": [{"\\udc00x": 1}]}', "is no Unicode text: it holds half of a character"),
-        ('{"id": 1} {"id": 2}', "is no JSON: JSON is malformed: trailing characters"),
+        ('{"id": 1} {"id": 2}', "is not valid JSON: JSON is malformed: trailing characters"),
         ('{"id": 1, "i\\u0064": 1}', "says 'id' twice"),
         ('{"id" : 1, "id" : 1}', "says 'id' twice"),
         ('{"nmae": 1}', "line 2, column 'nmae': the table has no such column: did you mean name?"),
@@ -112,7 +112,7 @@ def test_rows_say_which_row_they_are_and_whether_it_goes() -> None:
             '{"total": 1.005}',
             "line 2, column 'total': '1.005' is no decimal of at most 2 digits behind the point",
         ),
-        ('{"_delete": "maybe"}', "'\"maybe\"' is no boolean: write true, t, yes, y or 1"),
+        ('{"_delete": "maybe"}', "'\"maybe\"' is not a boolean: write true, t, yes, y or 1"),
         ('{"_row_version": "x"}', "line 2, column '_row_version': '\"x\"' is no integer"),
     ],
 )

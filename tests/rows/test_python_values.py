@@ -97,5 +97,5 @@ def test_an_object_with_a_member_that_its_column_lacks_is_refused() -> None:
 
 
 def test_a_value_of_no_type_of_a_lake_is_said_to_be_one() -> None:
-    with pytest.raises(UsageError, match="a set has no place in a lake"):
+    with pytest.raises(UsageError, match="a set cannot be stored in a lake"):
         spelled([set()])

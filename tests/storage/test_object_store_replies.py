@@ -93,7 +93,7 @@ def test_a_write_without_an_answer_is_in_doubt(
     ]
     for call in calls:
         wire.fail(fault, times=5)
-        with pytest.raises(OutcomeUnknownError, match=r"raw/one was written .* is not known"):
+        with pytest.raises(OutcomeUnknownError, match=r"raw/one was written .* cannot be det"):
             call()
     assert not wired_store.exists("raw/one")
 
@@ -159,7 +159,7 @@ REFUSALS = [
     ("ServerBusy", 503, "slow down"),
     ("", 429, "slow down"),
     ("OperationTimedOut", 500, "an error of its own"),
-    ("", 404, "what answers there is not"),
+    ("", 404, "the server there is not"),
     ("Unheard", 400, r"answered with an error \[Unheard\]"),
 ]
 

@@ -32,9 +32,7 @@ def check_key(snapshot: TableState, key: Mapping[str, str]) -> None:
     columns = snapshot.columns
     wanted = dict(columns[index] for index in snapshot.key)
     if not wanted:
-        raise UsageError(
-            f"{snapshot.table} has no key properties, so its rows have no history: each is its own"
-        )
+        raise UsageError(f"{snapshot.table} has no key properties, so its rows have no history")
     if key.keys() != wanted.keys():
         raise UsageError(
             f"the key of {snapshot.table} is {', '.join(wanted)}: say "
@@ -44,8 +42,8 @@ def check_key(snapshot: TableState, key: Mapping[str, str]) -> None:
         text = key[name].strip()
         if not _can_be(text, type_):
             raise UsageError(
-                f"the key column {name!r} of {snapshot.table} is {type_}, which {key[name]!r} "
-                f"cannot be: say --key {name}=…"
+                f"the key column {name!r} of {snapshot.table} is {type_}, which {key[name]!r} is "
+                f"not: use --key {name}=…"
             )
         if type_.exact and _would_round(text, type_):
             raise UsageError(

@@ -95,7 +95,7 @@ def test_command_starts_no_java_for_a_small_table(
     assert "Java starts" in run(lake, *check).stderr
     assert "needs Spark" in run(lake, *check, "--engine", "local").stderr
     assert run_json(lake, *keyed, "--new-version")["version"]["rows"] == 2
-    retyped = run_json(lake, "alter", NAME, "retype", "id", "integer", "--allow-misfits")
+    retyped = run_json(lake, "alter", NAME, "retype", "id", "integer", "--allow-type-mismatches")
     assert retyped["transaction"] in (None, 3)
 
 

@@ -66,8 +66,8 @@ def test_what_was_rebuilt_at_the_source_is_told(source: Lake, backup: LocalStore
     lose(Lake(backup), 4)
     said = run(source, "copy", source.store.uri, backup.uri, "--verify")
     assert said.exit_code == 0
-    assert "transaction 4: written by a rebuild here, and the source has them whole" in said.stdout
-    assert "transactions 1 to 2: written by a rebuild at the source, and are whole" in said.stdout
+    assert "transaction 4: written by a rebuild here; the source has the originals" in said.stdout
+    assert "transactions 1 to 2: written by a rebuild at the source; the originals" in said.stdout
     [found] = run_json(source, "copy", source.store.uri, backup.uri, "--verify")
     assert (found["rebuilt_transactions"], found["rebuilt_at_source"]) == ([4], [1, 2])
 

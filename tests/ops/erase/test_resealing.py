@@ -358,4 +358,4 @@ def test_a_vacuum_finishes_it(lake: Lake, table: Table, deleted: bool) -> None:
 def test_verify_says_how_to_finish_it(table: Table) -> None:
     by_hand.erase(table, ADA)
     [*_, problem] = check_lake_log(table.store).problems
-    assert problem.hint == "rows were erased: finish that with: singerlake vacuum tap.people"
+    assert problem.hint == "rows were erased: finish the erasure with: singerlake vacuum tap.people"

@@ -184,7 +184,7 @@ def test_command_takes_keys(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None
     refused = run(lake, "update", NAME, "--set", "s = upper(s)", "--engine", "local")
     assert (refused.exit_code, "needs Spark" in refused.stderr) == (2, True)
     both = run(lake, "update", NAME, *sets, "--key", "1", "--where", "id = 1")
-    assert (both.exit_code, "each say which rows" in both.stderr) == (2, True)
+    assert (both.exit_code, "each select rows" in both.stderr) == (2, True)
 
 
 @pytest.mark.usefixtures("processes")

@@ -274,7 +274,7 @@ def test_a_sweep_beside_a_slow_commit_is_a_conflict(
         clone(*of)  # type: ignore[arg-type]
 
     monkeypatch.setattr(place.store, "clone", late)
-    with pytest.raises(ConflictError, match="somebody else published"):
+    with pytest.raises(ConflictError, match="another process published"):
         place.commit(base, Commit(position(place.projection, 2), SCHEMA, base.files, files))
 
 

@@ -34,7 +34,7 @@ class _Fraction(str):
 
 
 def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not valid JSON")
 
 
 _DECODER = json.JSONDecoder(
@@ -63,7 +63,7 @@ def fault(text: bytes, error: Exception) -> str:
         return f"is no {LONE_SURROGATE}"
     except (ValueError, RecursionError):
         pass
-    return f"is no JSON: {error}"
+    return f"is not valid JSON: {error}"
 
 
 def add_value(summary: Summary, value: Any) -> None:

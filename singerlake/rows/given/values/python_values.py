@@ -79,6 +79,8 @@ def _dumped(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
     except TypeError:
-        raise UsageError(f"a {type(value).__name__} has no place in a lake: {value!r}") from None
+        raise UsageError(
+            f"a {type(value).__name__} cannot be stored in a lake: {value!r}"
+        ) from None
     except ValueError:
         raise MisfitError("number of so few digits that Python writes them") from None
