@@ -253,14 +253,14 @@ class _Parser:
     def _decimal(self, word: _Token) -> Spec:
         if self._peek().text != "(":
             raise _wrong(
-                word.at, f"write how many digits, and how many behind the point: {word.text}(12,2)"
+                word.at, f"write how many digits, and how many after the point: {word.text}(12,2)"
             )
         self._take("(")
         precision = self._digits("digits", 1, DIGITS)
         scale = 0
         if self._peek().text == ",":
             self._take(",")
-            scale = self._digits("digits behind the point", 0, precision)
+            scale = self._digits("digits after the point", 0, precision)
         self._take(")")
         # Not multipleOf: validators that compute with doubles find 19.99 no multiple of 0.01.
         spec = {"type": "number", "format": "singer.decimal", "precision": precision}
@@ -376,7 +376,9 @@ def _number(token: _Token, spec: Spec, name: str) -> int | float:
         exact, digits, scale = Decimal(token.text), spec["precision"], spec["scale"]
         if abs(exact) >= 10 ** (digits - scale):
             text = f"decimal({digits},{scale})"
-            raise _wrong(token.at, f"the default {token.text} of column {name!r} is no {text}")
+            raise _wrong(
+                token.at, f"the default {token.text} of column {name!r} is not a valid {text}"
+            )
         if Decimal(repr(value)) != exact:  # in the schema it is a JSON number
             raise _wrong(
                 token.at, f"the default {token.text} of column {name!r} has too many digits"

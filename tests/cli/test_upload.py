@@ -208,9 +208,12 @@ def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes
         ("id,name\n1,x\n2,y\n1,z\n", "a.csv, line 4|'1'|line 2"),
         (
             "id,total\n1,1.005\n",
-            "a.csv, line 2, column 'total': '1.005' is no decimal of at most 2",
+            "a.csv, line 2, column 'total': '1.005' is not a valid decimal of at most 2",
         ),
-        ('id,day\n1,2026-01-01\n4,"2026-02-30"\n', "line 3, column 'day': '2026-02-30' is no date"),
+        (
+            'id,day\n1,2026-01-01\n4,"2026-02-30"\n',
+            "column 'day': '2026-02-30' is not a valid date",
+        ),
     ):
         write("a.csv", content)
         check_refused(run(shop, "upload", ORDERS, "a.csv"), 5, says)
@@ -279,7 +282,7 @@ def test_rejects_lists_what_every_stage_finds(shop: Lake) -> None:
 
 
 def test_rejects_say_that_they_are_not_all(tmp_path: Path) -> None:
-    found = [Problem("a.csv", 2, "id", "x", "is no integer")]
+    found = [Problem("a.csv", 2, "id", "x", "is not a valid integer")]
     for name, last in (
         ("r.csv", ',,,,"and 9 more, not listed: correct these first"'),
         ("r.jsonl", "and 9 more, not listed: correct these first"),
@@ -399,7 +402,12 @@ def test_a_new_table_is_shown_before_it_is_made(shop: Lake) -> None:
     for table, content, options, says in (
         ("views.a", "id,n\n1,x\n2,y\n1,z\n", ["--key", "id"], "line 4|'1'|line 2"),
         ("views.a", "id,n\n1,x\n,y\n", ["--key", "id"], "line 3, column 'id': cannot be null"),
-        ("views.a", "id\nx\n", ["--types", "id:integer"], "line 2, column 'id': 'x' is no integer"),
+        (
+            "views.a",
+            "id\nx\n",
+            ["--types", "id:integer"],
+            "column 'id': 'x' is not a valid integer",
+        ),
         ("views.a", "id,n\n1\n", [], "line 2: has 1 cell"),
     ):
         write("b.csv", content)

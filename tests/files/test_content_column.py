@@ -94,6 +94,6 @@ def test_what_is_damaged_or_gone(photos: list[Any]) -> None:
     second.unlink()
     with pytest.raises(DamagedError, match="its bytes have another SHA-256"):
         read(column(), pa.array(photos[:1]))
-    with pytest.raises(DamagedError, match="is gone"):
+    with pytest.raises(DamagedError, match="was deleted|is missing"):
         read(column(), pa.array(photos[1:2]))
     assert read(column(), pa.array(photos[2:])) == [b"2", b"3", b"4"]

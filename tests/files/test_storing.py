@@ -164,7 +164,7 @@ def test_what_the_file_itself_is_in_is_not_stored_twice() -> None:
     ("said", "problem"),
     [
         ({"size": 4}, "has 3 bytes, and its record says 4"),
-        ({"size": "3"}, "no number of bytes"),
+        ({"size": "3"}, "not a number of bytes"),
         ({"checksum": "SHA-256:" + "0" * 64}, "another SHA-256"),
         ({"checksum": "md5:00"}, "not SHA-256:"),
     ],

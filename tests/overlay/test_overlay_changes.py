@@ -203,8 +203,8 @@ def asked(kind: Any, *columns: str, **more: Any) -> OverlayChange:
         (asked("range", "amount", maximum=10**400), UsageError, "not a double"),
         (asked("enum", "amount", values=["x"]), UsageError, "is no number"),
         (asked("enum", "amount", values=[None]), UsageError, "names no value"),
-        (asked("enum", "amount", values=[1, math.nan]), UsageError, "nan is no number"),
-        (asked("enum", "amount", values=[math.inf]), UsageError, "inf is no number"),
+        (asked("enum", "amount", values=[1, math.nan]), UsageError, "nan is not a JSON number"),
+        (asked("enum", "amount", values=[math.inf]), UsageError, "inf is not a JSON number"),
         (asked("enum", "address", values=[{"street": "x"}]), UsageError, "about single values"),
         (asked("enum", "seen", values=["2026-01-01T00:00:00Z"]), UsageError, "spelled in many"),
         (asked("enum", "any", values=[1]), UsageError, "each value of the enum as a string"),
@@ -318,7 +318,7 @@ def test_the_last_column_stays(lake: Lake) -> None:
 
 def test_no_default_is_null_where_no_value_may_be(lake: Lake, table: Table) -> None:
     commit_rows(lake, "tap.s", {**PROPERTIES, "n": {"type": "string"}}, ["id"], [])
-    words = "may not be null"
+    words = "must not be null"
     with pytest.raises(UsageError, match=words):
         says.with_default(table.snapshot(), "n", None)
     with pytest.raises(UsageError, match=words):
@@ -375,7 +375,7 @@ def test_an_enum_of_decimals_keeps_every_digit(lake: Lake, table: Table) -> None
     head = said(table, asked("enum", "d", values=[Decimal(exact), 2, "1.5"]))
     assert head.overlay.constraints["c"].values == [exact, 2, 1.5]
     assert "enum" not in head.schema.schema["properties"]["d"], "of doubles it would be untrue"
-    with pytest.raises(UsageError, match="is no decimal"):
+    with pytest.raises(UsageError, match="is not a valid decimal"):
         head.laid_over(asked("enum", "d", values=["x"])(head))
 
 

@@ -271,7 +271,7 @@ def test_what_is_declared_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(UsageError, match=r"projections\[0\].kee: .* did you mean keep"):
         declared()
     monkeypatch.setenv(declaration.SETTING, "{")
-    with pytest.raises(UsageError, match="is no JSON"):
+    with pytest.raises(UsageError, match="is not valid JSON"):
         declared()
     (tmp_path / "projections.yml").write_text(PROJECTION)
     with pytest.raises(UsageError, match="declared twice"):

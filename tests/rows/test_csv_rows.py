@@ -73,7 +73,7 @@ def test_a_table_that_has_such_columns_itself_keeps_them() -> None:
             "id;total\n1;2\n",
             "column 'id;total': is not a column of the table: specify --delimiter ';'",
         ),
-        ("id,id\n1,2\n", "a.csv, line 1, column 'id': occurs twice"),
+        ("id,id\n1,2\n", "a.csv, line 1, column 'id': is there twice"),
         ("id,\n1,2\n", "a.csv, line 1: column 2 has no name: name all columns with --skip 1"),
         ("total\n2\n", "a.csv, line 1, column 'id': is part of the table's key, and must exist"),
         ("", "a.csv, line 1: the file is empty"),
@@ -107,16 +107,19 @@ def test_a_header_that_is_no_good_is_one_plain_error(text: str | bytes, message:
         ),
         (
             'id,name\n1,a\n2,"b\n3,c\n',
-            "line 3, column 'name': '\"b' begins with a quote that is never",
+            "line 3, column 'name': '\"b' begins with an unclosed quote",
         ),
         (b"id,name\n1,caf\xe9\n", "a.csv, line 2, column 'name': 'caf\\\\xe9' is not in utf-8"),
         ("id,name\n1,a\rb\n", "a.csv, line 2, column 'name': 'a\\rb' has a carriage return in it"),
-        ("id,name\n1,a\n12.5,b\n", "a.csv, line 3, column 'id': '12.5' is no integer"),
-        ("id,day\n1,31.12.2020\n", "a.csv, line 2, column 'day': '31.12.2020' is no date"),
-        ("id,_row_version\n1,x\n", "a.csv, line 2, column '_row_version': 'x' is no integer"),
+        ("id,name\n1,a\n12.5,b\n", "a.csv, line 3, column 'id': '12.5' is not a valid integer"),
+        ("id,day\n1,31.12.2020\n", "a.csv, line 2, column 'day': '31.12.2020' is not a valid date"),
+        (
+            "id,_row_version\n1,x\n",
+            "line 2, column '_row_version': 'x' is not a valid integer",
+        ),
         (
             "id,_delete\n1,maybe\n",
-            "a.csv, line 2, column '_delete': 'maybe' is not a boolean: write true",
+            "a.csv, line 2, column '_delete': 'maybe' is not a valid boolean: use",
         ),
     ],
 )
@@ -165,7 +168,7 @@ def test_behind_a_quote_out_of_place_only_what_is_certain_is_said() -> None:
     assert said(text) == [
         "a.csv, line 2, column 'name': '5\" pipe' has a quote in it: put the cell in quotes, and "
         "double those within",
-        "a.csv, line 41, column 'id': 'x' is no integer",
+        "a.csv, line 41, column 'id': 'x' is not a valid integer",
     ]
     # Ranges behind it begin in or out of quotes, nobody can tell: their problems are none.
     problems = read(text, step=40)[1]

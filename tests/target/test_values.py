@@ -272,9 +272,7 @@ def test_what_does_not_fit_a_key_is_always_refused(
         record % (b"a", value.encode()),
         state(1),
     ]
-    said = (
-        f"line 5: the record of stream 'a': .* of column 'id' is no {type_}, and the column is part"
-    )
+    said = f"line 5: the record of stream 'a': .* of column 'id' is not a valid {type_}, and the"
     with pytest.raises(InvalidRecordError, match=said) as caught:
         run(tmp_path / "lake", lines, validate_records=validate)
     assert "correct the value or the column's type in the tap" in str(caught.value)

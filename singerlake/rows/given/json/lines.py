@@ -186,7 +186,7 @@ def _delete(raw: bytes) -> bool | None:
         return bool(values.converter(BOOLEAN)(raw))
     word = read_delete(raw.decode().strip('"'))
     if word is None:
-        raise values.MisfitError(DELETE_WORDS.removeprefix("is no "))
+        raise values.MisfitError(DELETE_WORDS.removeprefix("is not a valid "))
     return word
 
 

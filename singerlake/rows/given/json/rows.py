@@ -196,4 +196,6 @@ class JsonReader:
 def misfit_problem(source: str, line: int, column: str, raw: bytes, error: ValueError) -> Problem:
     """Say that a value does not fit its column, from what its converter raised."""
     what = error.args[0] if isinstance(error, values.MisfitError) else str(error)
-    return Problem(source, line, column, kept(raw.decode("utf-8", "replace")), f"is no {what}")
+    return Problem(
+        source, line, column, kept(raw.decode("utf-8", "replace")), f"is not a valid {what}"
+    )

@@ -60,7 +60,7 @@ def fault(text: bytes, error: Exception) -> str:
     try:
         json.dumps(parse(text.decode()), ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return f"is no {LONE_SURROGATE}"
+        return f"is not a valid {LONE_SURROGATE}"
     except (ValueError, RecursionError):
         pass
     return f"is not valid JSON: {error}"

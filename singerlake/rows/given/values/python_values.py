@@ -49,13 +49,13 @@ def shown(value: Any) -> bytes:
 
 def _spelled(value: Any) -> str:
     if isinstance(value, BeyondTime):
-        raise MisfitError("time of the years 1 to 9999 with at most six digits behind the second")
+        raise MisfitError("time of the years 1 to 9999 with at most six digits after the second")
     if isinstance(value, datetime):
         return f'"{_iso(value)}"'
     if isinstance(value, date):
         return f'"{value.isoformat()}"'
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
-        raise MisfitError("number that JSON has")
+        raise MisfitError("JSON number")
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, Mapping):
