@@ -36,18 +36,25 @@ def tables() -> dict[str, str]:
     shared = {name for rows in groups.values() for name in rows}
     for plugin, rows in of_plugins.items():
         groups[plugin] = {name: row for name, row in rows.items() if name not in shared}
-    head = ["| setting | default | effect |", "| --- | --- | --- |"]
-    return {group: "\n".join([*head, *rows.values()]) for group, rows in groups.items()}
+    found = {group: _table(rows) for group, rows in groups.items()}
+    # The SDK documents its own settings.
+    return found | {"sdk": ", ".join(f"`{name}`" for name in groups["sdk"])}
 
 
-def _settings(plugin: type[PluginBase]) -> dict[str, str]:
-    settings: dict[str, Any] = plugin._get_about_info().settings["properties"]
-    rows = {}
+def _settings(plugin: type[PluginBase]) -> dict[str, dict[str, Any]]:
+    settings: dict[str, dict[str, Any]] = plugin._get_about_info().settings["properties"]
+    return settings
+
+
+def _table(settings: dict[str, dict[str, Any]]) -> str:
+    defaults = any("default" in schema for schema in settings.values())
+    columns = ["setting", "default", "effect"] if defaults else ["setting", "effect"]
+    lines = [columns, ["---"] * len(columns)]
     for name, schema in settings.items():
-        default = f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
+        default = [f"`{json.dumps(schema['default'])}`" if "default" in schema else ""] * defaults
         text = " ".join(str(schema.get("description", "")).split()).replace("|", "\\|")
-        rows[name] = f"| `{name}` | {default} | {text} |"
-    return rows
+        lines.append([f"`{name}`", *default, text])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def filled(text: str) -> str:
