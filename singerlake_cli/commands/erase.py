@@ -324,7 +324,7 @@ def _print(report: Report, sought: int) -> None:
         )
     for words, count in sorted(report.packed.items()):
         output.say(f"{words}: of {output.count(count, 'file')} only the bytes were searched")
-    objects = f"{output.count(report.objects, 'object')}, {output.size(report.bytes)}"
+    objects = f"{output.count(report.objects, 'object')} ({output.size(report.bytes)})"
     things = output.count(sought, "search term")
     if report.found:
         where = output.count(len({(one.key, one.version) for one in report.found}), "object")

@@ -112,7 +112,7 @@ def test_raw_files_count_each_row_once_after_a_vacuum(odd_lake: Lake) -> None:
     assert asked(f"SELECT count(*), count(DISTINCT record->>'id') FROM ({sql})") == [(2003, 2001)]
     first = run(odd_lake, "data-files", f"{TABLE}.@1")
     assert first.stdout.splitlines() == now
-    assert "1 file of these hold rows of other states too" in first.stderr
+    assert "1 file of these also contain rows of other snapshots" in first.stderr
     (file,) = run_json(odd_lake, "data-files", f"{TABLE}.@1")["files"]
     assert sum(block["rows"] for block in file["blocks"]) == 2000
 
