@@ -7,7 +7,7 @@ need pyarrow, or pyspark.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -190,6 +190,7 @@ class Table(lake.Table):
         transaction: int | None = None,
         allow_violations: bool = False,
         again: bool = False,
+        require: Sequence[str] = (),
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> FrozenVersion:
@@ -203,6 +204,9 @@ class Table(lake.Table):
             transaction: Whose state; the last by default.
             allow_violations: Even if rows break a constraint; the version says so.
             again: Make a new version even if the state has one.
+            require: Requirements that the snapshot must meet, for example ``rows > 0``,
+                ``deleted < 5%``, ``nulls(total) = 0``, ``freshness < 24h``, ``schema unchanged``
+                or ``sql: select …``, which must return no row. They are kept with the version.
             engine: What reads the rows: ``local``, ``spark``, or ``auto`` for this process if the
                 state is small and has no constraints. By default the lake's.
             spark: The session to use; it means Spark.
@@ -212,6 +216,7 @@ class Table(lake.Table):
             UsageError: The label cannot be one or is taken.
             ConflictError: The label was taken meanwhile, or a vacuum came in between.
             DamagedError: A row cannot be read under the table's schema, or breaks its rules.
+            RequirementsError: The snapshot does not meet a requirement. Nothing is frozen.
             RuntimeMissingError: Spark or Java is not installed.
         """
         from singerlake.ops.freeze import FreezeOptions, freeze
@@ -222,6 +227,7 @@ class Table(lake.Table):
             comment=comment,
             again=again,
             allow_violations=allow_violations,
+            require=require,
         )
         return freeze(self, options, self._choice(engine, spark)).version
 

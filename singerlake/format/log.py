@@ -178,6 +178,7 @@ class FrozenVersion(
         types: The number of the rules by which its columns are read.
         violations: The names of the constraints that its rows do not keep, where it was frozen all
             the same.
+        requirements: The requirements that its rows met when it was frozen.
         deleted: That it is no more; never in a log entry, whose version always is a new one.
         erased: Each erasure of rows that it had, in order; never in a log entry either.
     """
@@ -194,6 +195,7 @@ class FrozenVersion(
     by: str = ""
     types: int = 1
     violations: list[str] = []
+    requirements: list[str] = []
     deleted: Deleted | None = None
     erased: list[VersionErasure] = []
 
@@ -205,6 +207,7 @@ class FrozenVersion(
         facts: dict[str, object] = {"transaction": str(self.transaction)}
         facts |= {name: getattr(self, name) for name in shown}
         facts["violations"] = ", ".join(self.violations)
+        facts["requirements"] = ", ".join(self.requirements)
         return card(f"Version {self.number}", facts)
 
     @property

@@ -22,6 +22,8 @@ from singerlake.log import conflicts
 from singerlake.log.commit import commit, current_user, draft_entry, new_writer_id
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
+from singerlake.ops.requirements.check import check_snapshot, in_sql, requirements_error
+from singerlake.ops.requirements.requirement import Requirement, parse_all
 from singerlake.rows.blocks.misfits import ColumnMisfits, ways_out
 from singerlake.rows.state.fingerprint import Content
 from singerlake.rows.state.parquet_parts import IndexDamagedError
@@ -44,6 +46,9 @@ class FreezeOptions:
         comment: Why; kept with the version.
         again: Make a new version even if the state has one.
         allow_violations: Freeze rows that break the table's constraints; the version says so.
+        require: Requirements that the snapshot must meet, such as ``rows > 0``; kept with the
+            version.
+        met: Requirements that were checked just now; kept with the version too.
         instead: Finds, in the table as it is then, a version that will do; by default one of the
             same state, with the label, unless ``again``.
     """
@@ -53,6 +58,8 @@ class FreezeOptions:
     comment: str | None = None
     again: bool = False
     allow_violations: bool = False
+    require: Sequence[str] = ()
+    met: Sequence[str] = ()
     instead: Callable[[TableState], FrozenVersion | None] | None = None
 
 
@@ -86,22 +93,35 @@ def freeze(
         DamagedError: A row cannot be read under the table's schema.
         MisfitsError: A value does not fit its column.
         ViolationsError: Rows break the table's constraints.
+        RequirementsError: The snapshot does not meet a requirement.
         RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     options, choice = options or FreezeOptions(), choice or EngineChoice()
+    required = parse_all(options.require)
     head = table.snapshot()
-    if (there := _instead(head, options)(head)) is not None:
+    there = _instead(head, options)(head)
+    if there is not None and not required:
         return Frozen(there, new=False)
     # What is refused is refused before Java starts, and before a lease is asked for.
-    engine = _engine_for(choice, plan(head, at=options.at, label=options.label))
+    state = _state(head, options) if there is not None else _plan(head, options).at
+    engine = _engine_for(choice, state, required)
     with table.lease() as lease:
-        return _freeze(table, lease.snapshot, options, choice, engine)
+        return _freeze(table, lease.snapshot, options, required, choice, engine)
+
+
+def _plan(head: TableState, options: FreezeOptions) -> FreezePlan:
+    return plan(head, at=options.at, label=options.label, comment=options.comment)
+
+
+def _state(head: TableState, options: FreezeOptions) -> TableState:
+    return head.at(head.number if options.at is None else options.at)
 
 
 def _freeze(
     table: Table,
     head: TableState,
     options: FreezeOptions,
+    required: Sequence[Requirement],
     choice: EngineChoice,
     engine: Engine[Any],
 ) -> Frozen:
@@ -114,13 +134,18 @@ def _freeze(
 
     find = _instead(head, options)
     if (there := instead(head)) is not None:
+        if required:
+            state = _state(head, options)
+            engine = _engine_for(choice, state, required, engine)
+            _check_required(engine, table, head, state, required, choice)
         return Frozen(there, new=False)
     with told(table, "freeze") as telling:
-        wanted = plan(head, at=options.at, label=options.label, comment=options.comment)
+        wanted = _plan(head, options)
         telling.read(wanted.at)
         # Another time: the table may have grown, or got constraints, since it was looked at.
-        engine = _engine_for(choice, wanted, engine)
+        engine = _engine_for(choice, wanted.at, required, engine)
         content = _content(engine, table, wanted.at)
+        _check_required(engine, table, head, wanted.at, required, choice)
         violations = _violations(engine, table, wanted.at, options)
         with engine.stages("committing"):
             version = commit_version(
@@ -132,6 +157,7 @@ def _freeze(
                 record_fingerprint=content.record_fingerprint,
                 lanes={proof.value: hashed.encoded for proof, hashed in content.hashes.items()},
                 violations=violations,
+                requirements=[*(one.text for one in required), *options.met],
                 instead=instead,
             )
         telling.wrote(wanted.at, rows=version.rows, version=version)
@@ -159,11 +185,29 @@ def _instead(
     return same_state
 
 
+def _check_required(
+    engine: Engine[Any],
+    table: Table,
+    head: TableState,
+    state: TableState,
+    required: Sequence[Requirement],
+    choice: EngineChoice,
+) -> None:
+    if not required:
+        return
+    if unmet := check_snapshot(engine, table, head, state, required, choice):
+        raise requirements_error({f"{table.name} at transaction {state.number}": unmet})
+
+
 def _engine_for(
-    choice: EngineChoice, wanted: FreezePlan, started: Engine[Any] | None = None
+    choice: EngineChoice,
+    state: TableState,
+    required: Sequence[Requirement],
+    started: Engine[Any] | None = None,
 ) -> Engine[Any]:
-    state = wanted.at
     sql = f"the constraints of {state.table}" if state.overlay.constraints else None
+    if in_sql(required):
+        sql = "a requirement in SQL"
     work = reading(state)
     return choice.engine_for(work, WHAT, sql=sql, started=started)
 
@@ -328,6 +372,7 @@ def commit_version(
     record_fingerprint: str = "",
     lanes: Mapping[str, str] | None = None,
     violations: Sequence[str] = (),
+    requirements: Sequence[str] = (),
     instead: Callable[[TableState], FrozenVersion | None] = no_other,
 ) -> FrozenVersion:
     """Commit the version.
@@ -341,6 +386,7 @@ def commit_version(
         record_fingerprint: Over their records.
         lanes: What the fingerprints are the hashes of, by the same names, encoded.
         violations: The names of the constraints that the rows do not keep.
+        requirements: Those that were met.
         instead: Finds, in the table as it is then, a version that will do; nothing is committed
             where there is one.
 
@@ -370,6 +416,7 @@ def commit_version(
             by=current_user(),
             types=rules,
             violations=list(violations),
+            requirements=list(requirements),
         )
         return draft_entry(
             present.table,

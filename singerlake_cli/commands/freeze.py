@@ -39,13 +39,21 @@ if TYPE_CHECKING:
 @click.option(
     "--allow-violations",
     is_flag=True,
-    help=("Freeze even if rows violate a constraint; the version records it."),
+    help="Freeze even if rows violate a constraint; the version records it.",
 )
 @click.option(
     "--again",
     is_flag=True,
     help="Create a new version even if the snapshot has one, or a lake version even if one "
     "contains the same versions.",
+)
+@click.option(
+    "--require",
+    "require",
+    multiple=True,
+    metavar="CONDITION",
+    help="Freeze only if the snapshot meets this: 'rows > 0', 'deleted < 5%', 'nulls(total) = 0', "
+    "'schema unchanged', 'sql: select …'. Repeatable.",
 )
 @click.option(
     "--publish",
@@ -70,6 +78,7 @@ def command(
     transaction: int | None,
     allow_violations: bool,
     again: bool,
+    require: tuple[str, ...],
     publish: bool,
     file: Path | None,
     choice: EngineChoice,
@@ -89,11 +98,20 @@ def command(
     Tables of up to 32 MiB of messages without constraints need no Spark; --engine chooses
     otherwise.
 
+    With --require, all conditions are checked before anything is frozen. If one is not met, nothing
+    is frozen, each such condition is listed with the value found, and the exit code is 4. The
+    version records the conditions that it met. Conditions measure rows; inserted, updated, deleted
+    and unchanged since the previous version, in rows or percent (a first version meets them);
+    nulls(COLUMN) and distinct(COLUMN), in rows or percent; min(COLUMN), max(COLUMN), sum(COLUMN);
+    freshness, the time since the newest record was committed; schema unchanged; and sql: a SELECT
+    that must return no row. SELECTs need Spark.
+
     \b
     singerlake freeze tap-shop.orders
     singerlake freeze tap-shop.orders --label 2026-q3 --comment "as reported"
     singerlake freeze tap-shop.orders --transaction 17
     singerlake freeze tap-shop.orders --publish
+    singerlake freeze tap-shop.orders --require "rows > 0" --require "deleted < 5%"
     singerlake freeze --all --label 2026-q3
     singerlake freeze tap-shop tap-crm.people --label 2026-q3
     """
@@ -109,7 +127,7 @@ def command(
     chosen = choose(lake, tables, every=every) if many else None
     if chosen is not None and not chosen.alone:
         _check_many(transaction, publish=publish)
-        wanted = LakeFreezeOptions(label, comment, again, allow_violations, chosen.named)
+        wanted = LakeFreezeOptions(label, comment, again, allow_violations, chosen.named, require)
         freeze_many(shared, lake, chosen, wanted, choice)
         return
     lake_table, ref = lake.find(tables[0])
@@ -118,7 +136,7 @@ def command(
             f"{ref} is frozen already; to freeze an earlier snapshot use --transaction"
         )
     projections = _publishing(lake, lake_table, file) if publish else []
-    options = FreezeOptions(transaction, label, comment, again, allow_violations)
+    options = FreezeOptions(transaction, label, comment, again, allow_violations, require)
     with working(f"freezing {lake_table.name}"):
         frozen = freeze(lake_table, options, choice)
     version, new = frozen.version, frozen.new
