@@ -20,10 +20,10 @@ _OPTIONS = (
         "--unique",
         multiple=True,
         metavar="COLUMN",
-        help=("No value twice; repeat for a combination of columns."),
+        help="No value twice; repeat for a combination of columns.",
     ),
     click.option(
-        "--enum", nargs=2, metavar="COLUMN VALUES", help=("One of these values, as a JSON array.")
+        "--enum", nargs=2, metavar="COLUMN VALUES", help="One of these values, as a JSON array."
     ),
     click.option("--range", "bounds", nargs=3, metavar="COLUMN MIN MAX", help='"" for no limit.'),
     click.option("--length", nargs=3, metavar="COLUMN MIN MAX", help="Characters."),
@@ -31,7 +31,7 @@ _OPTIONS = (
         "--pattern",
         nargs=2,
         metavar="COLUMN REGEX",
-        help=("A regular expression, as in JSON Schema."),
+        help="A regular expression, as in JSON Schema.",
     ),
     click.option("--check", metavar="SQL", help="A condition on each row, as in a query."),
 )

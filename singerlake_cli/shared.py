@@ -120,7 +120,7 @@ def take_shared_options(command: click.Command, *, lake: bool = True) -> None:
         command.params.append(
             output_option(
                 "_output",
-                help=("The output format; also before the command."),
+                help="The output format; also before the command.",
                 callback=_take_output,
                 **own,
             )

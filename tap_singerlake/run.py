@@ -48,7 +48,7 @@ class Run:
             raise error
         self.damaged[table] = error
         logger.error(
-            ("%s; skipping the rest of %s, and continuing with the other tables"), error, table
+            "%s; skipping the rest of %s, and continuing with the other tables", error, table
         )
 
     def report_damage(self) -> None:

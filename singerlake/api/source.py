@@ -136,7 +136,7 @@ class Source:
             made = building.build(engine, self._table, self.state.earliest_equal())
         except StoreError as error:
             logger.warning(
-                ("reading without a materialized snapshot, because none can be stored: %s"), error
+                "reading without a materialized snapshot, because none can be stored: %s", error
             )
             return None
         if (part := unsound(made)) is not None:

@@ -219,7 +219,7 @@ def _content(engine: Engine[Any], table: Table, snapshot: TableState) -> Content
         if rows in (content.rows, None):
             return content
         logger.warning(
-            ("the materialized snapshot of %s does not match its marker; recreating it"), table.name
+            "the materialized snapshot of %s does not match its marker; recreating it", table.name
         )
     except IndexDamagedError as error:  # of a block, or a row, it would be the same once more
         logger.warning("%s; trying once more without the existing materialized snapshots", error)

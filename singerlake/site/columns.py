@@ -74,7 +74,7 @@ def _listed(
         for column in listed:
             if retyped and column.depth == 0 and name in retyped:
                 own = [
-                    (f"converted to text by alter; the tap declares {column.said_type}"),
+                    f"converted to text by alter; the tap declares {column.said_type}",
                     *column.constraints,
                 ]
                 column = msgspec.structs.replace(column, constraints=own)  # noqa: PLW2901

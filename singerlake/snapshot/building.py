@@ -85,7 +85,7 @@ def ensure_if_kept(
         return ensure(engine, table, snapshot, shown=shown)
     except StoreError as error:
         logger.warning(
-            ("reading without a materialized snapshot, because none can be stored: %s"), error
+            "reading without a materialized snapshot, because none can be stored: %s", error
         )
         return None
 

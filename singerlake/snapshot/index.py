@@ -121,26 +121,26 @@ def load(table: Table, snapshot: TableState) -> Index | None:
         return None
     if marker.format < INDEX_FORMAT:
         logger.info(
-            ("an earlier release created the materialized snapshot %s; recreating it"), folder
+            "an earlier release created the materialized snapshot %s; recreating it", folder
         )
         return None
     expected = (snapshot.number, snapshot.commit, snapshot.schema_hash, snapshot.erased_at)
     if (marker.transaction, marker.commit, marker.schema_hash, marker.erased) != expected:
         # Of another log, or from before rows were erased: it has these still.
         logger.info(
-            ("the materialized snapshot %s does not belong to the current log; recreating it"),
+            "the materialized snapshot %s does not belong to the current log; recreating it",
             folder,
         )
         return None
     if marker.types != snapshot.rules:
         logger.info(
-            ("the materialized snapshot %s was created under other rules of types; recreating it"),
+            "the materialized snapshot %s was created under other rules of types; recreating it",
             folder,
         )
         return None
     if any(not names.is_index_part(file.path) for file in marker.files):
         logger.warning(
-            ("the materialized snapshot %s lists files that are not its own; recreating it"), folder
+            "the materialized snapshot %s lists files that are not its own; recreating it", folder
         )
         return None
     present = {item.key: item.size for item in table.store.list(folder)}
@@ -152,7 +152,7 @@ def load(table: Table, snapshot: TableState) -> Index | None:
         below = _below(table, snapshot, marker.base)
         if below is None:
             logger.warning(
-                ("the base of the materialized snapshot %s is missing; recreating it"), folder
+                "the base of the materialized snapshot %s is missing; recreating it", folder
             )
             return None
     return Index(table, snapshot, shape_of(snapshot), marker, below)
@@ -170,7 +170,7 @@ def sound(table: Table, snapshot: TableState) -> Index | None:
         return None
     if (part := unsound(index)) is not None:
         logger.warning(
-            ("%s has changed since it was written; recreating the materialized snapshot"), part.key
+            "%s has changed since it was written; recreating the materialized snapshot", part.key
         )
         return None
     return index

@@ -42,7 +42,7 @@ RAW, INDEX = "raw", "index"
 @click.option(
     "--build",
     is_flag=True,
-    help=("Create the materialized snapshot if there is none (a Spark job)."),
+    help="Create the materialized snapshot if there is none (a Spark job).",
 )
 @spark_options
 @click.pass_obj

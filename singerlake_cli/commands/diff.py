@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "--limit",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help=("The maximum number of rows to print."),
+    help="The maximum number of rows to print.",
 )
 @click.option(
     "--on-type-mismatch",

@@ -32,7 +32,7 @@ DROPPED_FIRST = ("recent", "versions", "head", "size", "last sync")
     "--sizes",
     "measured",
     is_flag=True,
-    help=("Storage size of each table, and what a vacuum would free."),
+    help="Storage size of each table, and what a vacuum would free.",
 )
 @click.option(
     "--dropped", is_flag=True, help="List dropped tables, and until when they can be restored."

@@ -77,7 +77,7 @@ _SIZES = (
     "--sizes",
     "measured",
     is_flag=True,
-    help=("Also storage sizes of tables (one listing per table)."),
+    help="Also storage sizes of tables (one listing per table).",
 )
 @click.pass_obj
 def command(shared: Shared, path: Path | None, measured: bool) -> None:

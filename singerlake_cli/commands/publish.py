@@ -31,7 +31,7 @@ _AD_HOC = {
     "file_size": (
         "--file-size",
         "SIZE",
-        ("The approximate maximum size of a file.  [default: 128MiB]"),
+        "The approximate maximum size of a file.  [default: 128MiB]",
     ),
 }
 

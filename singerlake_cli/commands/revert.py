@@ -43,7 +43,7 @@ SHOWN = 3
 @click.option("--to", "version", metavar="VERSION", help="A frozen version, by number or label.")
 @click.option("--to-transaction", type=click.IntRange(min=1), metavar="NUMBER")
 @click.option(
-    "--to-time", metavar="TIME", help=("The snapshot at a time, such as 2026-11-20T12:00Z.")
+    "--to-time", metavar="TIME", help="The snapshot at a time, such as 2026-11-20T12:00Z."
 )
 @click.option(
     "--allow-violations",
@@ -53,7 +53,7 @@ SHOWN = 3
 @click.option(
     "--allow-type-mismatches",
     is_flag=True,
-    help=("Revert even if values do not fit the current type of their column."),
+    help="Revert even if values do not fit the current type of their column.",
 )
 @click.option(
     "--print-state",

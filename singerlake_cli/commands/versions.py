@@ -35,7 +35,7 @@ DROPPED_FIRST = ("schema", "by", "proof", "frozen (UTC)", "rows")
 @click.option(
     "--reason",
     metavar="TEXT",
-    help=("Reason for the deletion; shown to anyone who requests this version."),
+    help="Reason for the deletion; shown to anyone who requests this version.",
 )
 @click.option("--dry-run", is_flag=True, help="Only print what the deletion would do.")
 @click.pass_obj

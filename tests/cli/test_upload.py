@@ -129,7 +129,7 @@ BEFORE_JAVA: list[tuple[str, str | bytes | pa.Table, list[str], int, str]] = [
         gzip.compress(b"id\n1\n", mtime=0)[:-9],
         [],
         5,
-        ("a.csv.gz is not a complete gzip file"),
+        "a.csv.gz is not a complete gzip file",
     ),
 ]
 

@@ -67,7 +67,7 @@ def test_a_table_that_has_such_columns_itself_keeps_them() -> None:
     [
         (
             "id,totl\n1,2\n",
-            ("a.csv, line 1, column 'totl': is not a column of the table: did you mean"),
+            "a.csv, line 1, column 'totl': is not a column of the table: did you mean",
         ),
         (
             "id;total\n1;2\n",

@@ -145,7 +145,7 @@ def _with_rows(
     if not snapshot.key:
         return [
             Obstacle(
-                (f"{name} may have such rows, and they have no key to search for"), _way_out(name)
+                f"{name} may have such rows, and they have no key to search for", _way_out(name)
             )
             for name in others
         ]

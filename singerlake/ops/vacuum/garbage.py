@@ -237,7 +237,7 @@ def _find_indexes(
         old = since <= cutoff or number in stale
         whole = number in marked and number not in needed
         why = (
-            ("a materialized snapshot without a version")
+            "a materialized snapshot without a version"
             if whole
             else "a file of an unfinished materialized snapshot"
         )
@@ -286,7 +286,7 @@ def _needed_indexes(
             below = number._replace(transaction=marker.base)
             needed.setdefault(
                 below,
-                (f"the base of the materialized snapshot of transaction {number.transaction}"),
+                f"the base of the materialized snapshot of transaction {number.transaction}",
             )
     return needed
 

@@ -236,7 +236,7 @@ def test_what_others_did_to_it_is_undone(spark: SparkSession, lake: Lake) -> Non
     here.freeze(table)
     done = stage(spark, lake, OPEN)
     assert (done.why, counts(done)) == (
-        ("transaction 2 of staging.orders was not a refresh"),
+        "transaction 2 of staging.orders was not a refresh",
         (1, 1, 1),
     )
     assert fingerprint(table) == before
