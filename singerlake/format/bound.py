@@ -114,7 +114,7 @@ def _of_constraints(entry: SchemaEntry, overlay: Overlay) -> Iterator[str]:
             if column in columns:
                 spec = schema["properties"][column]
                 if wrong := unfit(one, column, columns[column], spec, schema):
-                    yield f"the constraint {name!r} is none for what it declares: {wrong}"
+                    yield f"the constraint {name!r} does not fit what it declares: {wrong}"
 
 
 def _of_column(

@@ -31,7 +31,7 @@ _MOST_LINE = 160
 _MOST_BYTES = 1 << 30
 """Bytes that a list inflates to at most."""
 
-_A_FILE = f"what is of the format {FORMAT}"
+_A_FILE = f"a property of the format {FORMAT}"
 _ELSEWHERE = frozenset(
     """
     additionalItems additionalProperties contains dependencies dependentSchemas else

@@ -102,7 +102,7 @@ class Matching(Enum):
 
     KEY = "key"
     """By the key, which is the same in both."""
-    LATER_KEY = "key of the second state"
+    LATER_KEY = "key of the second snapshot"
     """By the key of the second state, which the first had not, or of other types."""
     POSITION = "position"
     """By where it lies: the second state has no key."""
@@ -211,8 +211,8 @@ def _matching(before: State, after: State) -> Matching:
             table = after.snapshot.table
             raise UsageError(
                 f"{table} at {before} has no column {name!r}, which is part of the key at {after}, "
-                "so no row can be found by it: compare two states that both have it (singerlake "
-                f"history {table} shows when the schema changed)"
+                "so no row can be found by it: compare two snapshots that both have it "
+                f"(singerlake history {table} shows when the schema changed)"
             )
     return Matching.LATER_KEY
 

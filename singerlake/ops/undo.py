@@ -192,7 +192,7 @@ class _Job:
         wanted, engine, options = self._wanted, self._engine, self._options
         merged = merge.merged(engine, self._table, wanted, options.on_conflict)
         with engine.keep(merged) as rows:
-            with engine.stages("reading keys", "comparing what was, and is", more=1):
+            with engine.stages("reading keys", "comparing snapshots", more=1):
                 tally = merge.tally(engine, rows)
             if wanted.head.key:
                 check_keys(wanted.head, tally.counted)

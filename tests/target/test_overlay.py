@@ -77,7 +77,7 @@ def test_records_are_held_against_what_was_said(root: Path) -> None:
         ([partial(says.with_type, name="code", schema={"type": ["null", "integer"]})],
          {**PROPERTIES, "code": {"type": "array", "items": STRING}}, "and alter made int64 of it"),
         ([constraint("range", "n", maximum=3)], {**PROPERTIES, "n": STRING},
-         "constraint 'range' is none for what it declares: column 'n' is string"),
+         "constraint 'range' does not fit what it declares: column 'n' is string"),
         ([constraint("range", "n", maximum=3)],
          {**PROPERTIES, "n": {"type": "string", "format": "singer.decimal"}}, "as strings"),
         ([partial(says.with_name, name="code", new="name"), constraint("enum", "name",
