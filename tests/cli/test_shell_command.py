@@ -121,7 +121,7 @@ def test_a_shell_in_a_shell_is_refused(shop: Lake) -> None:
 
 def test_what_is_no_text_is_said(shop: Lake) -> None:
     done = run(shop, "shell", input=b"ls\n\xff\n")
-    assert (done.exit_code, "no text in UTF-8" in done.stderr) == (2, True)
+    assert (done.exit_code, "not UTF-8 text" in done.stderr) == (2, True)
 
 
 def test_other_settings_than_those_spark_runs_with_are_refused(

@@ -105,7 +105,7 @@ BEFORE_JAVA: list[tuple[str, str | bytes | pa.Table, list[str], int, str]] = [
     ("a.csv", "id,name\n1,x\n", ["--encoding", "klingon"], 2, "there is no encoding 'klingon'"),
     ("a.csv", "1,x\n", ["--columns", "id,nmae"], 2, "'nmae'|did you mean name?"),
     ("a.csv", "id\n1\n", ["--types", "id:integer"], 2, "--types needs a new table"),
-    ("a.csv", "id\n1\n", ["--key", "name"], 2, "--key is for a new table|its key: id"),
+    ("a.csv", "id\n1\n", ["--key", "name"], 2, "--key needs a new table|its key: id"),
     ("a.csv", "id\n1\n", ["--if-transaction", "7"], 4, "7"),
     ("a.csv", "id\n1\n", ["--label", "q3"], 2, "--new-version"),
     ("a.csv", "id\n1\n", ["--rejects", "r.txt"], 2, "end it in .csv or .jsonl"),

@@ -137,7 +137,7 @@ def test_defaults(written: str, default: object) -> None:
         ("a number default 1e999", 18, "too large"),
         ("a date default 'soon'", 16, "no date"),
         ("a decimal(4,2) default 100", 24, "no decimal(4,2)"),
-        ("a decimal(4,2) default 0.001", 24, "no decimal of at most 2 digits behind"),
+        ("a decimal(4,2) default 0.001", 24, "not a valid decimal of at most 2 digits after"),
         ("a decimal(38,18) default 1.000000000000000001", 26, "too many digits"),
         ("a list<int> default '[]'", 21, "not a default"),
         ("a int not null not null", 16, "twice"),

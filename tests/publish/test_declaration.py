@@ -120,15 +120,15 @@ def test_every_field_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "uri": "https://catalog.example.com",
         "credential": "",
     }
-    with pytest.raises(UsageError, match="WAREHOUSE_SECRET of the environment"):
+    with pytest.raises(UsageError, match="environment variable .*WAREHOUSE_SECRET"):
         target.check_set()
 
 
 PROJECTION = "version: 1\nprojections:\n- name: a\n  from: x.y\n  to: out\n"
 WRONG = [
     ("", "a file of projections is a mapping"),
-    ("version: 1\n", "line 1: projections is to be a list"),
-    ("version: 1\nprojections: []\n", "line 2: projections is to be a list"),
+    ("version: 1\n", "line 1: projections must be a list"),
+    ("version: 1\nprojections: []\n", "line 2: projections must be a list"),
     (PROJECTION.replace("version: 1\n", ""), "line 1: write version: 1"),
     (PROJECTION.replace(" 1", " 2"), "line 1: write version: 1"),
     (PROJECTION + "destinatoins: {}\n", "line 6: a file of projections has no field"),
@@ -154,7 +154,7 @@ WRONG = [
     (PROJECTION.replace("to: out", "stage: x.y.1"), "line 5: stage of a: 'x.y.1' is a version"),
     (
         PROJECTION.replace("to: out", "stage: x.y\n  format: csv"),
-        "line 6: format of a is of no use",
+        "line 6: format of a has no effect",
     ),
     (PROJECTION.replace("to: out", "to: s4://x"), "line 5: to of a: no store for s4://"),
     (PROJECTION.replace("to: out", "to: s3://"), "line 5: to of a: 's3://' names no bucket"),

@@ -116,7 +116,7 @@ def test_an_iceberg_table(google: Service) -> None:
 
 def test_iceberg_has_no_word_for_containers_of_azure(azure: Service) -> None:
     pytest.importorskip("pyiceberg")
-    with pytest.raises(UsageError, match="readers of Iceberg.*publish it as Delta"):
+    with pytest.raises(UsageError, match="Iceberg tables.*publish it as Delta"):
         Place(f"az://{CONTAINER}/t", Format.ICEBERG, azure.options()).open()
 
 

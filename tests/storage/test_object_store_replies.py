@@ -158,7 +158,7 @@ REFUSALS = [
     ("UserProjectMissing", 400, "requester to pay"),
     ("ServerBusy", 503, "slow down"),
     ("", 429, "slow down"),
-    ("OperationTimedOut", 500, "an error of its own"),
+    ("OperationTimedOut", 500, "an internal error"),
     ("", 404, "the server there is not"),
     ("Unheard", 400, r"answered with an error \[Unheard\]"),
 ]

@@ -262,7 +262,7 @@ def test_a_webhook(tmp_path: Path, server: _Server, caplog: pytest.LogCaptureFix
     assert "the webhook at 127.0.0.1 did not receive lines_rejected: it answered 500" in caplog.text
     server.answer = 301
     run(tmp_path / "moved", MIXED, **config)
-    assert "was not told of lines_rejected: it answered 301" in caplog.text
+    assert "did not receive lines_rejected: it answered 301" in caplog.text
     run(
         tmp_path / "three",
         MIXED,

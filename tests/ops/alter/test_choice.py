@@ -62,7 +62,7 @@ def test_constraints_are_checked_by_spark(table: Table, no_java: EngineChoice) -
     for options in (AlterOptions(), AlterOptions(new_version=True)):
         with pytest.raises(UsageError, match="Java starts"):
             alter(table, NOT_NULL, options, no_java)
-        with pytest.raises(UsageError, match="said of the columns of tap.s can only be checked"):
+        with pytest.raises(UsageError, match="the overrides of tap.s can only be checked"):
             alter(table, NOT_NULL, options, EngineChoice(LOCAL))
 
 

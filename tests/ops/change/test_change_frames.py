@@ -124,7 +124,7 @@ def test_nothing_is_changed_where_a_step_cannot_be(
             change.upsert(wrong)
     with pytest.raises(ConflictError, match="has no 7 yet"):
         table.change(if_transaction=7)
-    with pytest.raises(UsageError, match="no version is asked for"):
+    with pytest.raises(UsageError, match="a label needs a version"):
         table.change(label="q3")
     assert table.snapshot().number == 1
     with table.change() as change:

@@ -93,5 +93,5 @@ def test_a_rebuilt_entry_that_says_something_else_is_damage(
     entry: dict[str, Any] = json.loads(path.read_bytes())
     entry["blocks"][0]["rows"] += 1
     path.write_bytes(resealed(entry))
-    with pytest.raises(DamagedError, match="leads to other blocks .* than at the source"):
+    with pytest.raises(DamagedError, match="lead to different blocks .* than at the source"):
         copy(source.store, backup, options=VERIFY)

@@ -55,7 +55,7 @@ def test_a_query_is_asked_of_spark(lake: Lake, no_java: EngineChoice) -> None:
         (
             "made.t",
             CreateOptions("select 1", change=ChangeOptions(label="x")),
-            "version:",
+            "a label needs a version",
         ),
         (
             "made.t",

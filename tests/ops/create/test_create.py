@@ -231,7 +231,7 @@ def test_small_parts_are_put_together(spark: SparkSession, shop: Lake) -> None:
         ),
         ("select 'x' as _sdc_deleted_at", (), InvalidQueryError, "marks deleted rows"),
         ("drop table tap_shop.orders", (), InvalidQueryError, "no SQL but SELECT"),
-        ("select 1 as a", ("b",), UsageError, "no column 'b' to be the key: it has a"),
+        ("select 1 as a", ("b",), UsageError, "no column 'b' to use as the key: it has a"),
         ("select 1 as a", ("a", "a"), UsageError, "named twice"),
         ("select array(1) as a", ("a",), UsageError, "'a' cannot be a key"),
         (

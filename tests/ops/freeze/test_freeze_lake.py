@@ -398,10 +398,10 @@ def test_the_tap_reads_each_table_at_its_version(tables: Lake) -> None:
     with pytest.raises(UsageError, match="two ways to ask"):
         run_tap(tables, lake_version="q3", table_version=1)
     delete_version(tables.store, tables.table(B).snapshot(), "1", "a person left")
-    with pytest.raises(NotFoundError, match="a person left; .* name others in streams"):
+    with pytest.raises(NotFoundError, match="a person left; .* name the others in streams"):
         run_tap(tables, lake_version="q3")
     drop_table(tables.store, tables.table(B).snapshot(), AlterOptions(), with_versions=True)
-    with pytest.raises(NotFoundError, match="was dropped.* name others in streams"):
+    with pytest.raises(NotFoundError, match="was dropped.* name the others in streams"):
         run_tap(tables, lake_version="q3")
     shutil.rmtree(Path(tables.store.uri, "raw/tap/b"))
     with pytest.raises(NotFoundError, match=r"q3\) has tap\.b, which is missing from the lake; "):

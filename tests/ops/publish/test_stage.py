@@ -220,7 +220,7 @@ def test_a_key_that_is_none_is_told_with_its_values(spark: SparkSession, lake: L
     assert "status cannot be the key of staging.orders, and nothing was changed" in str(found.value)
     assert "status paid: 2 rows" in str(found.value)
     assert "1 row lacks a value" in str(found.value)
-    with pytest.raises(UsageError, match="no column 'statu' to be the key"):
+    with pytest.raises(UsageError, match="no column 'statu' to use as the key"):
         stage(spark, lake, replace(by_status, key=("statu",)))
     with pytest.raises(UsageError, match="cannot be a key: it is null in 1 of 4 rows"):
         stage(spark, lake, replace(by_status, stage=TableName("staging", "other")))
@@ -388,7 +388,7 @@ def test_what_becomes_of_the_source_is_followed(spark: SparkSession, lake: Lake)
     vacuum_on_spark(spark, table, history)
     assert "the history of tap-shop.orders" in refreshed(How.COMPARED).why
     commit_rows(lake, str(NAME), ORDERS, ["id", "status"], [order(7, "paid")])
-    refreshed(How.COMPARED, "the columns of tap-shop.orders are others")
+    refreshed(How.COMPARED, "the columns of tap-shop.orders have changed")
     drop_table(lake.store, table.snapshot(), AlterOptions())
     sync(lake, order(1))
     assert counts(refreshed(How.COMPARED, "another table")) == (0, 0, 5)

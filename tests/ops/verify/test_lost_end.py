@@ -266,7 +266,7 @@ def test_with_all_lost_a_lock_on_some_folders_is_an_error(store: LocalStore) -> 
     TableWriter(store, TABLE).commit(staged_rows(store, 3, schema=OTHER))
     lose_all(store)
     lock(store, age=3600)
-    with pytest.raises(DamagedError, match="2 data files of .* lie next to a writer's lock"):
+    with pytest.raises(DamagedError, match="2 data files of .* are next to a writer's lock"):
         Lake(store).table(TABLE).snapshot()
     assert run(store, "ls")[0] == 5
 
@@ -329,7 +329,7 @@ def test_a_sync_stops_where_the_catalogue_tells_of_a_lost_table(store: LocalStor
     lose_all(store)
     lock(store, age=86400)
     with pytest.raises(
-        DamagedError, match="catalogue of its tap.*run the copy again.*--include-locked"
+        DamagedError, match="catalog of its tap.*run the copy again.*--include-locked"
     ) as told:
         write(store, 9)
     assert "--leave-locked" not in str(told.value)
