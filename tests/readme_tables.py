@@ -21,6 +21,8 @@ PLUGINS: dict[str, type[PluginBase]] = {"target": TargetSingerlake, "tap": TapSi
 
 STORES = ("aws_", "gcs_", "azure_")
 """How the names of settings begin that say how a store is reached."""
+BOTH = ("lake", "batch_s3")
+"""Other settings that tap and target have."""
 MAPS = ("stream_map", "faker_", "flattening_", "batch_config", "add_record_metadata")
 """How the names of the SDK's own settings begin."""
 
@@ -30,7 +32,9 @@ def tables() -> dict[str, str]:
     of_plugins = {name: _settings(plugin) for name, plugin in PLUGINS.items()}
     every = {name: row for rows in of_plugins.values() for name, row in rows.items()}
     groups = {
-        "stores": {name: row for name, row in every.items() if name.startswith(STORES)},
+        "stores": {
+            name: row for name, row in every.items() if name.startswith(STORES) or name in BOTH
+        },
         "sdk": {name: row for name, row in every.items() if name.startswith(MAPS)},
     }
     shared = {name for rows in groups.values() for name in rows}
