@@ -108,7 +108,7 @@ def dropped_error(table: TableName, number: int, time: str, *, possible: bool) -
 def not_there_error(table: TableName, number: int, first: int) -> NotFoundError:
     """Return the error of a state in which the table was not there, or another was."""
     return NotFoundError(
-        f"the snapshot of {table} at transaction {number} is missing: the table was dropped then, "
+        f"the snapshot of {table} at transaction {number} is gone: the table was dropped then, "
         f"or before another of its name began with transaction {first}"
     )
 
@@ -116,6 +116,6 @@ def not_there_error(table: TableName, number: int, first: int) -> NotFoundError:
 def given_up_error(table: TableName, number: int, floor: int) -> NotFoundError:
     """Return the error of a state that a vacuum has given up."""
     return NotFoundError(
-        f"the snapshot of {table} at transaction {number} is missing, because its history has "
+        f"the snapshot of {table} at transaction {number} is gone, because its history has "
         f"expired: only its frozen versions can be read, and transaction {floor} and later"
     )

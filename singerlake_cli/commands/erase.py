@@ -311,7 +311,7 @@ def _print(report: Report, sought: int) -> None:
         for one in report.found[:SHOWN]
     ]
     if rows:
-        columns = ("term", "object~", "which is~", "in all>", "seen first~")
+        columns = ("search term", "object~", "which is~", "in all>", "seen first~")
         output.print_table(None, columns, rows, drop=DROPPED_FIRST)
     if len(report.found) > SHOWN:
         output.say(f"and {len(report.found) - SHOWN:,} more: --output json lists all")

@@ -52,9 +52,9 @@ def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
-        (["rows", "tap-shop.orders", "--key", "nope=3"], 2, "id is int64|'nope=3' cannot be"),
+        (["rows", "tap-shop.orders", "--key", "nope=3"], 2, "id is int64|'nope=3' is not"),
         (["rows", "tap-shop.orders", "--key", "nope=3", "--key", "x=1"], 2, "use --key id=…"),
-        (["rows", "tap-shop.orders", "--key", "abc"], 2, "'abc' cannot be"),
+        (["rows", "tap-shop.orders", "--key", "abc"], 2, "'abc' is not"),
         (["rows", "tap-shop.items", "--key", "id=1"], 2, "has no key properties"),
         (["freeze", "tap-shop.orders", "--label", "q3"], 2, "has the label 'q3' already"),
         (["freeze", "tap-shop.orders", "--label", "7"], 2, "looks like a version's number"),
@@ -69,7 +69,7 @@ def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
         (["query", "select 1", "--out", "x.txt"], 2, "end it in .csv, .tsv"),
         (["query", "select 1", "--out", "x/y.csv"], 2, "there is no folder x"),
         (["query", "select 1", "--out", "."], 2, "is a folder"),
-        (["query", "select 1", "--force"], 2, "name one"),
+        (["query", "select 1", "--force"], 2, "--force requires"),
         (["query", "select 1", "--format", "parquet"], 2, "name a file with --out"),
         (["query", "select 1", "--safe-cells", "--out", "x.jsonl"], 2, "for spreadsheets"),
         (["query"], 2, "Missing argument 'SQL', or --file"),
@@ -142,7 +142,7 @@ def test_a_new_file_is_whole_or_not_there(tmp_path: Path) -> None:
 
 def test_a_file_that_somebody_else_makes_meanwhile_stays(tmp_path: Path) -> None:
     path = tmp_path / "q3.csv"
-    with pytest.raises(UsageError, match="already in"):  # noqa: SIM117
+    with pytest.raises(UsageError, match="already exists"):  # noqa: SIM117
         with NewFile(path, force=False).writing() as place:
             place.write_text("ours")
             path.write_text("theirs")
@@ -183,7 +183,7 @@ def test_values_of_keys(
     for value in good:
         check_key(snapshot, {"k": value})
     for value in bad:
-        with pytest.raises(UsageError, match="cannot be"):
+        with pytest.raises(UsageError, match="is not"):
             check_key(snapshot, {"k": value})
 
 
@@ -192,7 +192,7 @@ def test_day_of_a_key_has_no_time_of_day(lake: Lake) -> None:
     snapshot = lake.find("t.s")[0].snapshot()
     check_key(snapshot, {"k": "2026-11-22T00:00:00.000Z"})
     for value in ("2026-11-22T10:00:00Z", "2026-11-22T00:00:00.0000001Z"):
-        with pytest.raises(UsageError, match="would have to round"):
+        with pytest.raises(UsageError, match="would round"):
             check_key(snapshot, {"k": value})
 
 
@@ -250,5 +250,5 @@ def test_the_state_that_a_transaction_acknowledged(shop: Lake) -> None:
 def test_a_wrong_key_shows_no_bar(shop: Lake) -> None:
     args = ["--lake", shop.store.uri, "rows", "tap-shop.orders", "--key", "abc"]
     shown = on_a_terminal(80, lambda: cli.main(args, standalone_mode=False))
-    assert "'abc' cannot be" in shown
+    assert "'abc' is not" in shown
     assert "searching" not in shown

@@ -126,7 +126,7 @@ def test_a_wrong_command_line_says_how_it_is_called(shop: Lake) -> None:
     first, second = result.stderr.splitlines()
     assert first.startswith("error: No such option")
     assert "--label" in first
-    assert second.endswith("see singerlake freeze --help")
+    assert second.endswith("freeze --help")
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NOT_SHARED])

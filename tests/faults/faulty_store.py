@@ -136,7 +136,7 @@ class FaultyStore(Store):
             self.trace.append(Done(method, key))
             struck = len(self.trace) == self._at
         if self._out:
-            raise StoreError(f"cannot {method} {key}: the store is missing (a test's outage)")
+            raise StoreError(f"cannot {method} {key}: the store is gone (a test's outage)")
         if not struck or method not in self._kind.methods:
             return effect()
         return self._go_wrong(method, key, effect, data)

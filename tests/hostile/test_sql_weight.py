@@ -165,6 +165,6 @@ def test_a_task_without_memory_does_not_end_java(spark: SparkSession, lake: Lake
 
 @pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError, EOFError])
 def test_java_that_ends_is_one_line(error: type[Exception]) -> None:
-    words = "Java ended, most likely for lack of memory: ask"
+    words = "Java ended, most likely for lack of memory: request"
     with pytest.raises(SingerlakeError, match=words), plain_errors():
         raise error("Error while sending or receiving")

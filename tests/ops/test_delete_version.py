@@ -105,7 +105,7 @@ def test_what_is_asked_wrongly(table: Table, lake: Lake) -> None:
 def test_two_at_once_delete_it_once(table: Table) -> None:
     seen = table.snapshot()
     delete_version(table.store, seen, "2", WHY)
-    with pytest.raises(ConflictError, match="deleted in the meantime by another process"):
+    with pytest.raises(ConflictError, match="deleted by another process in the meantime"):
         delete_version(table.store, seen, "2", "me too")
     freeze(table, 3)  # a freeze in between is no conflict
     delete_version(table.store, seen, "1", WHY)

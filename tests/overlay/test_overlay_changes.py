@@ -201,7 +201,7 @@ def asked(kind: Any, *columns: str, **more: Any) -> OverlayChange:
         (asked("length", "cust_no", maximum=1e30), UsageError, "whole number from 0"),
         (asked("range", "amount", maximum=math.inf), UsageError, "not a double"),
         (asked("range", "amount", maximum=10**400), UsageError, "not a double"),
-        (asked("enum", "amount", values=["x"]), UsageError, "is no number"),
+        (asked("enum", "amount", values=["x"]), UsageError, "is not a valid number"),
         (asked("enum", "amount", values=[None]), UsageError, "names no value"),
         (asked("enum", "amount", values=[1, math.nan]), UsageError, "nan is not a JSON number"),
         (asked("enum", "amount", values=[math.inf]), UsageError, "inf is not a JSON number"),
@@ -273,7 +273,7 @@ def test_a_decimal_default_is_held_against_every_bound(lake: Lake, table: Table)
             with pytest.raises(UsageError, match=f"the default of column '{name}'"):
                 says.with_default(head, name, value)
     for more in ({"default": 123.45}, {"default": 1, "initial": "123.45"}):
-        with pytest.raises(UsageError, match="of column 'x', \"?123.45\"?, is none that"):
+        with pytest.raises(UsageError, match="of column 'x', \"?123.45\"?, is not allowed"):
             says.with_column(head, "x", column.property(), **more)
     change = partial(says.with_default, name="cust_no", default="123.45")
     head = said(table, change)

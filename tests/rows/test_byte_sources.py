@@ -83,7 +83,7 @@ def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_file_is_said_plainly(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"there is not a seekable file .*b\.csv"):
+    with pytest.raises(NotFoundError, match=r"there is no file .*b\.csv"):
         LocalFile.of(tmp_path / "b.csv")
     with pytest.raises(UsageError, match="is not a seekable file"):
         LocalFile.of(tmp_path)

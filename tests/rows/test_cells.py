@@ -191,12 +191,12 @@ def test_nothing_is_cut_or_rounded() -> None:
         return cells.read(pa.array([text]), type_)[1][0]
 
     assert refused("1.5", INTEGER) == "is not a valid integer"
-    assert refused(str(2**63), INTEGER) == "is no 64-bit integer"
+    assert refused(str(2**63), INTEGER) == "is not a valid 64-bit integer"
     assert refused("1.005", MONEY) == "is not a valid decimal of at most 2 digits after the point"
     assert refused("1e36", MONEY) == "is not a valid decimal of at most 36 digits before the point"
-    assert refused("12,5", NUMBER) == "is no number"
+    assert refused("12,5", NUMBER) == "is not a valid number"
     assert refused("1e999", NUMBER) == "is not a valid number that a double can hold"
-    fine = "is not a timestamp of at most six digits after the second"
+    fine = "is not a valid timestamp of at most six digits after the second"
     assert refused("2020-01-01T10:00:00.1234567Z", TIMESTAMP) == fine
     assert refused("2020-01-01T10:00:00Z", DATE) == "is not a valid date"
     assert refused('{"n": 1, "zzz": 2}', NESTED).endswith("it has no member 'zzz'")

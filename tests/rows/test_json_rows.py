@@ -109,8 +109,8 @@ def test_rows_say_which_row_they_are_and_whether_it_goes() -> None:
         ('{"nmae": 1}', "line 2, column 'nmae': the table has no such column: did you mean name?"),
         ('{"id": "1"}', "line 2, column 'id': '\"1\"' is not a valid integer"),
         ('{"id": 1.5}', "line 2, column 'id': '1.5' is not a valid integer"),
-        ('{"id": 9223372036854775808}', "is no 64-bit integer"),
-        ('{"name": 1}', "line 2, column 'name': '1' is no string"),
+        ('{"id": 9223372036854775808}', "is not a valid 64-bit integer"),
+        ('{"name": 1}', "line 2, column 'name': '1' is not a valid string"),
         (
             '{"total": 1.005}',
             "line 2, column 'total': '1.005' is not a valid decimal of at most 2 digits",

@@ -103,7 +103,12 @@ def test_values_become_those_of_the_column(
     ("array", "spec", "value", "reason"),
     [
         (pa.array([1.5]), INTEGER, "1.5", "is not a valid integer"),
-        (pa.array([2**64 - 1], pa.uint64()), INTEGER, str(2**64 - 1), "is no 64-bit integer"),
+        (
+            pa.array([2**64 - 1], pa.uint64()),
+            INTEGER,
+            str(2**64 - 1),
+            "is not a valid 64-bit integer",
+        ),
         (pa.array([float("nan")]), NUMBER, "nan", "is not a valid JSON number"),
         (pa.array([float("inf")]), {}, "inf", "is not a valid JSON number"),
         (

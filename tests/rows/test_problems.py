@@ -14,7 +14,7 @@ from singerlake.rows.batches.problems import (
 
 
 def _problem(line: int) -> Problem:
-    return Problem("orders.csv", line, "total", "12,5", "is no number")
+    return Problem("orders.csv", line, "total", "12,5", "is not a valid number")
 
 
 def test_a_problem_names_file_line_column_and_value() -> None:

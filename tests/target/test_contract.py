@@ -79,7 +79,7 @@ def test_by_patterns_of_streams(tmp_path: Path, caplog: pytest.LogCaptureFixture
         run(lake, [*data, *again, record("log", {"id": "x"}), state(2)], schema_changes=policy)
     said = [text for text in caplog.messages if not text.startswith("METRIC")]
     assert said == [
-        "the schema of tap-test.customers is another: column 'id' changed from int64 to string"
+        "the schema of tap-test.customers has changed: column 'id' changed from int64 to string"
     ]
     changed = schema("orders", {"id": INT, "coupon": TEXT}, ["id"])
     with pytest.raises(InputError) as caught:

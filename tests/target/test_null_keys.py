@@ -50,7 +50,7 @@ def test_a_null_key_ends_the_run_and_is_named_by_its_line(tmp_path: Path, before
     data = [begin, *[record("a", {"id": 1, "n": "z"})] * before, record("a", {"id": None, "n": ""})]
     said = (
         rf"^line {before + 2}: the record of stream 'a' has null for its key 'id', so its row "
-        r"could not .*: let the tap send a value, or choose another key \(key_properties"
+        r"could not .*: have the tap send a value, or choose another key \(key_properties"
     )
     with pytest.raises(MissingKeyError, match=said):
         run(tmp_path / "lake", data)

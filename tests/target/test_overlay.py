@@ -81,7 +81,7 @@ def test_records_are_held_against_what_was_said(root: Path) -> None:
         ([constraint("range", "n", maximum=3)],
          {**PROPERTIES, "n": {"type": "string", "format": "singer.decimal"}}, "as strings"),
         ([partial(says.with_name, name="code", new="name"), constraint("enum", "name",
-         values=["x"])], {**PROPERTIES, "code": {"type": "integer"}}, "of column 'name' is no int"),
+         values=["x"])], {**PROPERTIES, "code": {"type": "integer"}}, "of column 'name' is not a valid int"),
     ],
 )  # fmt: skip
 def test_a_schema_that_contradicts_it_ends_the_run(
@@ -91,7 +91,7 @@ def test_a_schema_that_contradicts_it_ends_the_run(
     number = table(root).snapshot().number
     with pytest.raises(InputError, match=words) as told:
         run(root, [schema("s", properties), record("s", {"id": 2}), state(1)])
-    assert f"an override of {TAP}.s with singerlake alter" in str(told.value)
+    assert f"an override of {TAP}.s by singerlake alter" in str(told.value)
     assert table(root).snapshot().number == number
 
 

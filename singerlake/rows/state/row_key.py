@@ -35,7 +35,7 @@ def check_key(snapshot: TableState, key: Mapping[str, str]) -> None:
         raise UsageError(f"{snapshot.table} has no key properties, so its rows have no history")
     if key.keys() != wanted.keys():
         raise UsageError(
-            f"the key of {snapshot.table} is {', '.join(wanted)}: say "
+            f"the key of {snapshot.table} is {', '.join(wanted)}: use "
             + " ".join(f"--key {name}=…" for name in wanted)
         )
     for name, type_ in wanted.items():

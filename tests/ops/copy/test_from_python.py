@@ -77,7 +77,7 @@ def test_what_is_asked_wrongly(lake: singerlake.Lake, tmp_path: Path) -> None:
         lake.copy(to, tables=[f"{NAME}.1"], sync=True)
     with pytest.raises(UsageError, match="transfers=0"):
         lake.copy(to, transfers=0)
-    with pytest.raises(UsageError, match="lies in"):
+    with pytest.raises(UsageError, match="is inside"):
         lake.copy(Path(lake.store.uri) / "raw")
     with pytest.raises(NotFoundError, match="no lake version 'q9'"):
         lake.copy(to, lake_version="q9")

@@ -89,7 +89,7 @@ def test_words_in_the_log(lake: Lake, metadata: dict[str, Any], there: bool) -> 
     assert bool(found(lake)) is there
     assert found(lake, words=False) == []
     if there:
-        assert found(lake)[0].what.endswith("spelled alike: 3")
+        assert found(lake)[0].what.endswith("same spelling: 3")
 
 
 def test_a_version_that_is_called_so(lake: Lake) -> None:
@@ -265,7 +265,7 @@ def test_words_of_lake_versions_and_in_the_lakes_file(lake: Lake) -> None:
     version(lake, str(NAME), comment=f"without customer {KEY}")
     version(lake, str(NAME), label=f"no-{KEY}")
     (one,) = found(lake)
-    assert one.what.endswith("spelled alike: 3, 4")
+    assert one.what.endswith("same spelling: 3, 4")
     assert found(lake, words=False) == []
     said = ("annotate", str(NAME), "--description", f"with {KEY}, who pays late")
     assert call.run(lake, *said).exit_code == 0

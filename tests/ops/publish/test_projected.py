@@ -237,8 +237,8 @@ def test_what_cannot_be_followed_says_why(asked: Any, lake: Lake) -> None:
     assert "other tables" in str(projected.obstacle([]))
     assert "other tables" in str(projected.obstacle([then, then]))
     assert "other tables" in str(projected.obstacle([state(lake, PLAIN, 1)]))
-    assert "another table" in str(projected.obstacle([replace(then, commit="another")]))
-    assert "another table" in str(projected.obstacle([replace(then, transaction=99)]))
+    assert "not the same table" in str(projected.obstacle([replace(then, commit="another")]))
+    assert "not the same table" in str(projected.obstacle([replace(then, transaction=99)]))
 
 
 def test_a_query_is_asked_of_a_version(spark: SparkSession, lake: Lake) -> None:

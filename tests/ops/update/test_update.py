@@ -161,7 +161,7 @@ def test_what_is_refused_or_small_starts_no_java(table: Table, no_java: EngineCh
 
     refused(UsageError, "did you mean id", UpdateOptions({"idd": "1"}))
     if table.snapshot().key:
-        refused(UsageError, "is of the key of", UpdateOptions({"id": "1"}))
+        refused(UsageError, "is part of the key of", UpdateOptions({"id": "1"}))
     refused(UsageError, "--key and --where each", UpdateOptions({"n": "1"}, ["1"], "id = 1"))
     refused(UsageError, "takes values that are written out", UpdateOptions({"n": "n + 1"}, ["1"]))
     refused(UsageError, "Java starts", UpdateOptions({"n": "n + 1"}))

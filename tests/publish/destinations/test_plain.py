@@ -367,5 +367,5 @@ def test_an_unknown_compression(tmp_path: Path) -> None:
     asked = projection(str(tmp_path / "x"), Format.CSV)
     assert asked.target is not None
     asked = replace(asked, target=replace(asked.target, compression="rar"))
-    with pytest.raises(UsageError, match="'rar': say none, gzip, zstd"):
+    with pytest.raises(UsageError, match="'rar': use none, gzip, zstd"):
         open_destination(asked)
