@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import MisfitsError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format.log import Entry, FrozenVersion, Operation
+from singerlake.format.version_notes import PointerMove
 from singerlake.lake import Table
 from singerlake.lineage import told
-from singerlake.log import conflicts
+from singerlake.log import conflicts, versions
 from singerlake.log.commit import commit, current_user, draft_entry, new_writer_id
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
+from singerlake.ops.point import Pointed, point, pointer_name
 from singerlake.ops.requirements.check import check_snapshot, in_sql, requirements_error
 from singerlake.ops.requirements.requirement import Requirement, parse_all
 from singerlake.rows.blocks.misfits import ColumnMisfits, ways_out
@@ -46,6 +48,7 @@ class FreezeOptions:
         comment: Why; kept with the version.
         again: Make a new version even if the state has one.
         allow_violations: Freeze rows that break the table's constraints; the version says so.
+        pointer: A pointer that is moved to the version, by its name: ``current``.
         require: Requirements that the snapshot must meet, such as ``rows > 0``; kept with the
             version.
         met: Requirements that were checked just now; kept with the version too.
@@ -58,6 +61,7 @@ class FreezeOptions:
     comment: str | None = None
     again: bool = False
     allow_violations: bool = False
+    pointer: str | None = None
     require: Sequence[str] = ()
     met: Sequence[str] = ()
     instead: Callable[[TableState], FrozenVersion | None] | None = None
@@ -70,10 +74,12 @@ class Frozen:
     Attributes:
         version: The version as the log has it.
         new: Whether it was made now.
+        pointer: The pointer that names it, if one was to be moved.
     """
 
     version: FrozenVersion
     new: bool
+    pointer: Pointed | None = None
 
 
 def freeze(
@@ -97,6 +103,20 @@ def freeze(
         RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     options, choice = options or FreezeOptions(), choice or EngineChoice()
+    if options.pointer is None:
+        return _frozen(table, options, choice)
+    name = pointer_name(options.pointer)
+    before = versions.pointers(table.snapshot()).get(name)
+    done = _frozen(table, replace(options, pointer=name), choice)
+    if done.new:  # in one entry with the version
+        number = None if before is None else before[0].number
+        at = done.version.pointed[-1].transaction
+        return replace(done, pointer=Pointed(name, done.version, number, at))
+    moved = point(table.store, table.snapshot(), name, str(done.version.number))
+    return replace(done, pointer=moved)
+
+
+def _frozen(table: Table, options: FreezeOptions, choice: EngineChoice) -> Frozen:
     required = parse_all(options.require)
     head = table.snapshot()
     there = _instead(head, options)(head)
@@ -158,6 +178,7 @@ def _freeze(
                 lanes={proof.value: hashed.encoded for proof, hashed in content.hashes.items()},
                 violations=violations,
                 requirements=[*(one.text for one in required), *options.met],
+                pointer=options.pointer,
                 instead=instead,
             )
         telling.wrote(wanted.at, rows=version.rows, version=version)
@@ -373,6 +394,7 @@ def commit_version(
     lanes: Mapping[str, str] | None = None,
     violations: Sequence[str] = (),
     requirements: Sequence[str] = (),
+    pointer: str | None = None,
     instead: Callable[[TableState], FrozenVersion | None] = no_other,
 ) -> FrozenVersion:
     """Commit the version.
@@ -387,6 +409,7 @@ def commit_version(
         lanes: What the fingerprints are the hashes of, by the same names, encoded.
         violations: The names of the constraints that the rows do not keep.
         requirements: Those that were met.
+        pointer: The name of a pointer that is moved to the version in the same transaction.
         instead: Finds, in the table as it is then, a version that will do; nothing is committed
             where there is one.
 
@@ -394,7 +417,8 @@ def commit_version(
         The version, with the number it got; or the one that is there instead.
 
     Raises:
-        ConflictError: The label was taken meanwhile, or a vacuum took blocks away.
+        ConflictError: The label was taken meanwhile, another process moved the pointer, or a
+            vacuum took blocks away.
         StoreError: The store refused.
     """
     transaction, rules = wanted.at.number, wanted.at.rules
@@ -404,6 +428,10 @@ def commit_version(
             raise _ThereAlreadyError(there)
         conflicts.check_label_free(present, wanted.label)
         conflicts.check_readable(present, transaction)
+        move = None
+        if pointer is not None:
+            conflicts.check_pointer_unmoved(present, snapshot, pointer)
+            move = PointerMove(pointer, present.last_version + 1, current_user())
         version = FrozenVersion(
             number=present.last_version + 1,
             transaction=transaction,
@@ -423,6 +451,7 @@ def commit_version(
             Operation.FREEZE,
             writer=new_writer_id(),
             version=version,
+            pointer=move,
             lanes=dict(lanes or {}),
         )
 

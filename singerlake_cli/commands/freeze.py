@@ -17,12 +17,14 @@ from singerlake_cli.lake_versions import (
     freeze_many,
     frozen_words,
     note_comment,
+    pointer_words,
 )
 from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
+    from singerlake.ops.freeze import Frozen
 
 
 @click.command("freeze")
@@ -46,6 +48,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Create a new version even if the snapshot has one, or a lake version even if one "
     "contains the same versions.",
+)
+@click.option(
+    "--as",
+    "pointer",
+    metavar="NAME",
+    help="Move the pointer @NAME to the version: see singerlake point.",
 )
 @click.option(
     "--require",
@@ -78,6 +86,7 @@ def command(
     transaction: int | None,
     allow_violations: bool,
     again: bool,
+    pointer: str | None,
     require: tuple[str, ...],
     publish: bool,
     file: Path | None,
@@ -111,7 +120,7 @@ def command(
     singerlake freeze tap-shop.orders --label 2026-q3 --comment "as reported"
     singerlake freeze tap-shop.orders --transaction 17
     singerlake freeze tap-shop.orders --publish
-    singerlake freeze tap-shop.orders --require "rows > 0" --require "deleted < 5%"
+    singerlake freeze tap-shop.orders --require "rows > 0" --require "deleted < 5%" --as current
     singerlake freeze --all --label 2026-q3
     singerlake freeze tap-shop tap-crm.people --label 2026-q3
     """
@@ -126,7 +135,7 @@ def command(
     many = every or len(tables) > 1 or "." not in tables[0]
     chosen = choose(lake, tables, every=every) if many else None
     if chosen is not None and not chosen.alone:
-        _check_many(transaction, publish=publish)
+        _check_many(transaction, pointer, publish=publish)
         wanted = LakeFreezeOptions(label, comment, again, allow_violations, chosen.named, require)
         freeze_many(shared, lake, chosen, wanted, choice)
         return
@@ -136,19 +145,14 @@ def command(
             f"{ref} is frozen already; to freeze an earlier snapshot use --transaction"
         )
     projections = _publishing(lake, lake_table, file) if publish else []
-    options = FreezeOptions(transaction, label, comment, again, allow_violations, require)
+    options = FreezeOptions(transaction, label, comment, again, allow_violations, pointer, require)
     with working(f"freezing {lake_table.name}"):
         frozen = freeze(lake_table, options, choice)
-    version, new = frozen.version, frozen.new
-    document = {**structs.asdict(version), "new": new}
-
-    def say_frozen() -> None:
-        output.say(frozen_words(ref.table, version, new=new))
-
-    if not new:
-        note_comment(shared, version.comment, comment)
+    if not frozen.new:
+        note_comment(shared, frozen.version.comment, comment)
+    document = {**structs.asdict(frozen.version), "new": frozen.new}
     if not publish:
-        shared.output.result(lambda: document, say_frozen)
+        shared.output.result(lambda: document, lambda: _say(lake_table, frozen))
         return
     from singerlake.ops.publish.outcome import PublishOptions
     from singerlake_cli.publishing import as_json, end, outcomes, say
@@ -156,7 +160,7 @@ def command(
     done = list(outcomes(lake, projections, PublishOptions(), choice))
 
     def print_both() -> None:
-        say_frozen()
+        _say(lake_table, frozen)
         for outcome in done:
             say(outcome)
 
@@ -165,7 +169,15 @@ def command(
     end(shared, done)
 
 
-def _check_many(transaction: int | None, *, publish: bool) -> None:
+def _say(table: Table, frozen: Frozen) -> None:
+    output.say(frozen_words(table.name, frozen.version, new=frozen.new))
+    if frozen.pointer is not None:
+        output.say(pointer_words(table.name, frozen.pointer))
+
+
+def _check_many(transaction: int | None, pointer: str | None, *, publish: bool) -> None:
+    if pointer is not None:
+        raise UsageError("--as is for one table: use --label to name a lake version")
     if transaction is not None:
         raise UsageError(
             "--transaction needs a single table: several tables are frozen at one moment"
