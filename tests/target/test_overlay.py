@@ -81,7 +81,7 @@ def test_records_are_held_against_what_was_said(root: Path) -> None:
         ([constraint("range", "n", maximum=3)],
          {**PROPERTIES, "n": {"type": "string", "format": "singer.decimal"}}, "as strings"),
         ([partial(says.with_name, name="code", new="name"), constraint("enum", "name",
-         values=["x"])], {**PROPERTIES, "code": {"type": "integer"}}, "of column 'name' is not a valid"),
+         values=["x"])], {**PROPERTIES, "code": {"type": "integer"}}, "'name' is not a valid"),
     ],
 )  # fmt: skip
 def test_a_schema_that_contradicts_it_ends_the_run(
