@@ -22,6 +22,7 @@ OPERATIONS = (
     "sync",
     "freeze",
     "delete-version",
+    "point",
     "revert",
     "alter",
     "change",

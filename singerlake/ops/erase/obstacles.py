@@ -219,7 +219,7 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
         and any(_names(text, patterns) for text in (one.label, one.comment) if text)
     ]
     found: list[Obstacle] = []
-    alike = "name such a row, or something that is spelled alike"
+    alike = "name such a row, or something with the same spelling"
     if versions:
         found.append(
             Obstacle(

@@ -47,7 +47,7 @@ def check_key(snapshot: TableState, key: Mapping[str, str]) -> None:
             )
         if type_.exact and _would_round(text, type_):
             raise UsageError(
-                f"the key column {name!r} of {snapshot.table} is {type_}, which would have to "
+                f"the key column {name!r} of {snapshot.table} is {type_}, which would "
                 f"round {key[name]!r}; if the table has such a row, give the column a type that "
                 f"holds it first: {retype_command(snapshot.table, name, 'TYPE')}"
             )
