@@ -188,7 +188,7 @@ _OPTIONS = (
     click.option(
         "--encoding",
         metavar="NAME",
-        help="Of CSV.  [default: utf-8; utf-16 by its byte order mark]",
+        help="The encoding of CSV.  [default: utf-8; utf-16 by its byte order mark]",
     ),
     click.option(
         "--null",

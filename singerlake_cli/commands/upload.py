@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in Mode]),
-    help="How the rows are written.  [default: upsert; of a folder, replace]",
+    help="How the rows are written.  [default: upsert; for a folder, replace]",
 )
 @click.option("--key", "keys", metavar="A,B,…", help="A new table's key.  [default: no key]")
 @click.option(
