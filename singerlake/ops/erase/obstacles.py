@@ -263,8 +263,8 @@ def _words(entry: Entry) -> Iterator[str]:
     if entry.overlay is not None:  # names, descriptions, defaults, constraints
         yield from _texts(to_builtins(entry.overlay))
     if entry.version is not None:
-        said = (entry.version.label, entry.version.comment, *entry.version.requirements)
-        yield from filter(None, said)
+        words = (entry.version.label, entry.version.comment, *entry.version.requirements)
+        yield from filter(None, words)
     for said in (entry.deletion, entry.erasure):
         if said is not None:
             yield said.reason
