@@ -41,9 +41,9 @@ def requested_transaction(
     given = [one for one in namings if one.value not in (None, "")]
     if len(given) > 1:
         written = " and ".join(one.option for one in given)
-        raise UsageError(f"name one snapshot: {written} are given")
+        raise UsageError(f"specify one snapshot: {written} are given")
     if not given and required:
-        raise UsageError(f"name the snapshot: one of {', '.join(one.option for one in namings)}")
+        raise UsageError(f"specify the snapshot: one of {', '.join(one.option for one in namings)}")
     if not given:
         return None, head.number
     naming = given[0]

@@ -56,8 +56,8 @@ def test_requested_state_takes_each_kind_of_name(
 @pytest.mark.parametrize(
     ("values", "kind", "said"),
     [
-        ({"to": 1, "time": "2999-01-01"}, UsageError, "name one snapshot: --to and --time are"),
-        ({"to": 1, "label": "1"}, UsageError, "name one snapshot: --to and --label are given"),
+        ({"to": 1, "time": "2999-01-01"}, UsageError, "specify one snapshot: --to and --time are"),
+        ({"to": 1, "label": "1"}, UsageError, "specify one snapshot: --to and --label are given"),
         ({"to": "second"}, NotFoundError, "tap.s has no version 'second': it has 1 (first)"),
         ({"transaction": 0}, NotFoundError, "tap.s has no transaction 0: its last is 3"),
         ({"transaction": 9}, NotFoundError, "tap.s has no transaction 9: its last is 3"),
@@ -75,6 +75,6 @@ def test_requested_state_refuses_what_names_no_snapshot(
 
 
 def test_requested_transaction_refuses_no_name_if_one_is_required(head: TableState) -> None:
-    said = "name the snapshot: one of --to, --label, --transaction, --time"
+    said = "specify the snapshot: one of --to, --label, --transaction, --time"
     with pytest.raises(UsageError, match=said):
         requested_transaction(head, *offered(), required=True)

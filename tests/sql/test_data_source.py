@@ -134,8 +134,12 @@ def test_a_snapshot_is_named_in_many_ways(
     ("name", "options", "said"),
     [
         ("tap.s", {"versoin": "1"}, "the option 'versoin' is not known: did you mean version"),
-        ("tap.s", {"version": "1", "label": "first"}, "name one snapshot: version and label are"),
-        ("tap.s.1", {"transaction": "1"}, "name one snapshot: tap.s.1 and transaction are"),
+        (
+            "tap.s",
+            {"version": "1", "label": "first"},
+            "specify one snapshot: version and label are",
+        ),
+        ("tap.s.1", {"transaction": "1"}, "specify one snapshot: tap.s.1 and transaction are"),
         ("tap.s", {"version": "7"}, "has no version .*7"),
         ("tap.s", {"time": "soon"}, "soon"),
         ("tap.s", {"on_type_mismatch": "text"}, "neither fail nor null"),

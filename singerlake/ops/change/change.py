@@ -108,7 +108,7 @@ def asked_in_sql(wanted: ChangePlan) -> str | None:
     """Say what only Spark can check of a change, in words; None if there is nothing."""
     state, table, altered = wanted.state, wanted.head.table, wanted.altered
     if altered is not None and altered.asks_sql:
-        return f"what is said of the columns of {table}"
+        return f"the overrides of {table}"
     types = dict(state.columns)
     constraints = state.overlay.constraints.values()
     if any(one.kind == "unique" or beyond_schemas(one, types) for one in constraints):

@@ -17,7 +17,7 @@ from singerlake.rows.input.csv.dialect import Dialect
 from singerlake.rows.input.files import GivenFile
 from singerlake.rows.input.values.inference import Spec
 
-WHAT = "making a table of files"
+WHAT = "creating a table from files"
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def test_a_column_gets_no_decimal_whose_digits_its_rows_exceed(
 
 def test_digits_that_rows_exceed_can_be_allowed(spark: SparkSession, tmp_path: Path) -> None:
     table = made(tmp_path, ["id"], [{"id": 1, "n": "100"}])
-    assert retyped(table, "decimal(4,2)", "--allow-misfits").exit_code == 0
+    assert retyped(table, "decimal(4,2)", "--allow-type-mismatches").exit_code == 0
     assert [str(row["n"]) for row in rows(spark, table)] == ["100.00"]
 
 

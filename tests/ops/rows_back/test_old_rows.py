@@ -53,7 +53,7 @@ def test_revert_refuses_old_values_that_do_not_fit_the_type_of_now(
 ) -> None:
     retype(table, engine)
     for dry_run in (True, False):
-        with pytest.raises(ViolationsError, match="--allow-misfits") as told:
+        with pytest.raises(ViolationsError, match="--allow-type-mismatches") as told:
             revert(table, RevertOptions(1, dry_run), engine)
         first, column, *values, _ = told.value.lines
         assert first.startswith("rows of tap.s at transaction 1 have values that do not fit")
@@ -61,7 +61,7 @@ def test_revert_refuses_old_values_that_do_not_fit_the_type_of_now(
         ends = ["cannot become int64 (id 1)", "cannot become int64 (id 3)"]
         assert [value[-len(end) :] for value, end in zip(values, ends, strict=True)] == ends
     assert table.snapshot().number == LAST + 1
-    done = revert(table, RevertOptions(1, allow_misfits=True), engine)
+    done = revert(table, RevertOptions(1, allow_type_mismatches=True), engine)
     assert (done.put_back, done.deleted, done.misfits) == (3, 1, ["n"])
     *_, entry = table.entries()
     assert entry.metadata["misfits"] == ["n"]
@@ -90,12 +90,12 @@ def test_undo_refuses_old_values_that_do_not_fit_the_type_of_now(
     table: Table, engine: EngineChoice
 ) -> None:
     retype(table, engine)
-    with pytest.raises(ViolationsError, match="--allow-misfits") as told:
+    with pytest.raises(ViolationsError, match="--allow-type-mismatches") as told:
         undo(table, UndoOptions([LAST]), engine)
     first, column, *values, _ = told.value.lines
     assert first.startswith("rows of tap.s that would come back have values that do not fit")
     assert column == "  column 'n' (int64) has 2 values that do not fit:"
     ends = ["cannot become int64 (id 1)", "cannot become int64 (id 3)"]
     assert [value[-len(end) :] for value, end in zip(values, ends, strict=True)] == ends
-    done = undo(table, UndoOptions([LAST], allow_misfits=True), engine)
+    done = undo(table, UndoOptions([LAST], allow_type_mismatches=True), engine)
     assert (done.put_back, done.deleted, done.misfits) == (3, 1, ["n"])
