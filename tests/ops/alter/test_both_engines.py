@@ -208,7 +208,7 @@ def test_rows_and_types_are_one_change(
     assert told.value.lines[1] == "  column 'code' (int64) has 2 values that do not fit:"
     assert [line[-6:] for line in told.value.lines[2:-1]] == ["(id 2)", "(id 5)"]
     with (
-        pytest.raises(ViolationsError, match="would not keep what is asked") as told,
+        pytest.raises(ViolationsError, match="would violate a constraint") as told,
         TableChange(table, ChangeOptions(), engine) as change,
     ):
         change.retype_column("price", digits(6))

@@ -80,7 +80,7 @@ def test_revert_refuses_old_rows_that_cannot_have_the_key_of_now(
         "  2 rows lack a value that fits code",
         "  2 rows have the same code as another:",
         "    code a: 2 rows",
-        "give the table a key first that they can have: singerlake alter tap.s set-key",
+        "first give the table a key that they can have: singerlake alter tap.s set-key",
     ]
     assert revert(table, RevertOptions(LAST), engine).whole
     assert table.snapshot().number == LAST + 2
