@@ -90,7 +90,8 @@ def version(number: int, operation: str, transaction: int) -> Any:
 
 def ready_made(columns: list[str], rows: list[tuple[Any, ...]]) -> Any:
     """A query's result whose rows are there already."""
-    from singerlake.sql.result import QueryResult, Source
+    from singerlake.sql.result import QueryResult
+    from singerlake.sql.tables import Source
 
     class Ready(QueryResult):
         @property
