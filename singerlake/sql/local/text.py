@@ -1,0 +1,93 @@
+"""A statement's text, as a tree of sqlglot's, where sqlglot and Spark read it alike.
+
+sqlglot reads several texts otherwise than Spark: a backslash in a string, ``'it''s'``, ``1_000``.
+So the text is held against Spark's tokens first, and only plain ones are let through.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from sqlglot import errors, exp
+from sqlglot.dialects.spark import Spark
+
+from singerlake.format import sql_tokens
+from singerlake.format.sql_tokens import Token
+from singerlake.sql.local.outside import OutsideError
+
+MOST_BYTES = 100_000
+"""A longer statement is Spark's: to read its tree takes a stack that grows with it."""
+_SIGNS = frozenset("(),.*=<>!-")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+")
+_POWER = re.compile(r"\d+[eE]\d+")
+_BEFORE_TEXT = frozenset("LIKE BETWEEN AND OF DATE TIMESTAMP".split())  # noqa: SIM905
+"""Words that a string may follow: elsewhere it would be a name, or part of the string before."""
+_COMPARES = frozenset("=<>!")
+_PAIRS = frozenset(["<=", ">=", "<>", "!=", "=="])
+
+
+def parsed(sql: str) -> exp.Select:
+    """Read one SELECT.
+
+    Raises:
+        OutsideError: It is something else, or has a text that Spark may read otherwise.
+    """
+    text = _plain(sql_tokens.quote_versions(sql))
+    try:
+        (tree,) = Spark().parse(text)
+    except (errors.SqlglotError, RecursionError, ValueError):
+        raise OutsideError("SQL that only Spark's parser may understand") from None
+    if type(tree) is not exp.Select:
+        raise OutsideError("more than one SELECT, or something else")
+    return tree
+
+
+def _plain(sql: str) -> str:
+    """Return the text without comments and the last semicolon.
+
+    Raises:
+        OutsideError: It is long, or has a token that Spark may read otherwise.
+    """
+    if len(sql) > MOST_BYTES:
+        raise OutsideError("very many words")
+    found = sql_tokens.tokens(sql)
+    while found and found[-1].text == ";":
+        found.pop()
+    if not found or found[0].text.upper() != "SELECT":
+        raise OutsideError("something else than SELECT at its beginning")
+    parts = [found[0].text]
+    for before, token in pairwise(found):
+        _check(before, token)
+        parts += ["" if before.end == token.start else " ", token.text]
+    return "".join(parts)
+
+
+def _check(before: Token, token: Token) -> None:
+    touching = before.end == token.start
+    pair = before.text + token.text if touching else f"{before.text} {token.text}"
+    if token.kind == "sign":
+        if token.text not in _SIGNS:
+            raise OutsideError(f"the sign {token.text}")
+        compares = before.text in _COMPARES and token.text in _COMPARES
+        if (compares and pair not in _PAIRS) or (before.text == "!" and pair != "!="):
+            raise OutsideError(f"the sign {pair}")
+        return
+    if before.text == "!":
+        raise OutsideError("the sign !")
+    if before.kind != "sign" and touching:
+        raise OutsideError(f"{before.text}{token.text} without a blank in it")
+    if token.kind == "word" and not (_WORD.fullmatch(token.text) or _POWER.fullmatch(token.text)):
+        raise OutsideError(f"the name {token.text} without backticks")
+    if token.kind == "number" and not _NUMBER.fullmatch(token.text):
+        raise OutsideError(f"the number {token.text}")
+    if token.kind == "string":
+        _check_text(before, token)
+
+
+def _check_text(before: Token, token: Token) -> None:
+    if token.text[0] in "rR" or "\\" in token.text or "\0" in token.text:
+        raise OutsideError("a string with a backslash")
+    if before.kind != "sign" and before.text.upper() not in _BEFORE_TEXT:
+        raise OutsideError("a string where a name may stand")
