@@ -187,7 +187,7 @@ CASES = {
         ["query", "select 1"],
         [*ROW, "somebody.with.a.long.name@example.org", "2026-03-01T01:20:00Z", "1234.50"],
         lambda: ready_made(list(ROW), [tuple(ROW.values())] * 3),
-        "singerlake.sql.queries.query.query",
+        "singerlake.sql.answers.answer",
     ),
     "rows": Case(
         ["rows", TABLE, "--key", "17"],

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from singerlake.lake import Lake
@@ -57,6 +58,18 @@ def fill(lake: Lake) -> Lake:
     lines = [{"order_id": n % 4, "s": "ab"[n % 2], "amount": n} for n in range(10)]
     commit_rows(lake, "tap-x.lines", LINES, [], [*lines, {"order_id": 9}])
     return lake
+
+
+def many_rows() -> list[Any]:
+    """Give rows with few values in each column, so that conditions and groups find several."""
+    seeded = random.Random(36)
+    names = [name for name in COLUMNS if name != "id"]
+    rows = [{name: seeded.choice(ROWS).get(name) for name in names} for _ in range(60)]
+    texts = ["", "a", "b", "A", "ab", "é", "e\u0301", "a\nb", "a\u0000b", "😀😀", "ß", "zz"]
+    for row in rows:
+        row["n"] = seeded.choice([None, 0, 5, -7, 9007199254740993, -(2**63), 2])
+        row["s"], row["mixed"] = seeded.choice(texts), seeded.choice([*texts, 1.5, True, None])
+    return [{"id": number, **row} for number, row in enumerate(rows)]
 
 
 T = "tap_x.orders"

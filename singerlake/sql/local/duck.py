@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,9 @@ from singerlake.rows.columns.weights import ROW_BYTES, too_heavy, weights
 from singerlake.sql.local.expressions import BEYOND
 from singerlake.sql.local.outside import OutsideError
 from singerlake.sql.local.statement import Answered
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 BATCH_ROWS = 1 << 16
 """Rows of an answer that are fetched at once."""
@@ -54,17 +58,17 @@ def answered(statement: Answered, relations: Sequence[Opened]) -> Batches:
 
     failures: list[SingerlakeError] = []
     schema = schema_of(statement.columns)
-    connection = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": memory()})
+    connection = locked()
     try:
-        for setting in SETTINGS:
-            connection.execute(f"SET {setting}")
         for number, opened in enumerate(relations):
             own, batches = opened()
             reader = pa.RecordBatchReader.from_batches(own, _noting(batches, failures))
             connection.register(f"t{number}", reader)
         with _explained(duckdb.Error, failures):
             asked = connection.sql(statement.sql, params=statement.texts or None)
-            rows = asked.fetch_record_batch(BATCH_ROWS)
+            # By its name before DuckDB 1.4, too.
+            reader_of = getattr(asked, "to_arrow_reader", None) or asked.fetch_record_batch
+            rows = reader_of(BATCH_ROWS)
         while True:
             with _explained(duckdb.Error, failures):
                 batch = next(rows, None)
@@ -73,6 +77,16 @@ def answered(statement: Answered, relations: Sequence[Opened]) -> Batches:
             yield _as_spark(batch, schema)
     finally:
         connection.close()
+
+
+def locked() -> DuckDBPyConnection:
+    """Return a database in memory that reaches nothing else."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": memory()})
+    for setting in SETTINGS:
+        connection.execute(f"SET {setting}")
+    return connection
 
 
 def schema_of(columns: Columns) -> pa.Schema:
@@ -105,7 +119,7 @@ def _explained(failure: type[Exception], failures: list[SingerlakeError]) -> Ite
     except (failure, OSError, pa.ArrowException) as error:
         if failures:
             raise failures[0] from None
-        if BEYOND in str(error):
+        if BEYOND in str(error) or "Out of Range" in str(error):
             raise OutsideError("a sum that may exceed what is added exactly") from None
         raise OutsideError(
             f"something that DuckDB refuses ({str(error).strip().splitlines()[0]})"

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.local import LocalEngine
+from singerlake.errors import UsageError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.names import TableName
 from singerlake.format.sql_tables import find
@@ -200,7 +201,12 @@ class _Computed:
 
     def __call__(self) -> Batches:
         rows, self._first = self._first, None
-        return rows or duck.answered(self._statement, self._relations)
+        try:
+            yield from rows or duck.answered(self._statement, self._relations)
+        except OutsideError as error:  # some rows were given already
+            raise UsageError(
+                f"a query with {error.construct} needs Spark: use the engine spark"
+            ) from None
 
 
 def _release(leases: list[ReaderLease]) -> None:
