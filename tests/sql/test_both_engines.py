@@ -189,7 +189,7 @@ def statements(draw: st.DrawFn) -> str:
 
 @pytest.mark.usefixtures("long_runs")
 def test_any_statement_of_the_set_is_answered_alike(spark: SparkSession, lake: Lake) -> None:
-    @settings(max_examples=300)
+    @settings(max_examples=150)
     @given(statements())
     def same(sql: str) -> None:
         check(spark, lake, sql)

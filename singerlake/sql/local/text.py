@@ -32,7 +32,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+")
 _POWER = re.compile(r"\d+[eE]\d+")
 _BEFORE_TEXT = frozenset(
-    "WHERE ON HAVING AND OR NOT LIKE BETWEEN OF DATE TIMESTAMP".split()  # noqa: SIM905
+    "SELECT DISTINCT WHERE ON HAVING AND OR NOT LIKE BETWEEN OF DATE TIMESTAMP".split()  # noqa: SIM905
 )
 """Words that a string may follow: elsewhere it would be a name, or part of the string before."""
 _COMPARES = frozenset("=<>!")
