@@ -17,7 +17,7 @@ from singerlake_cli.main import cli
 from tests.pages.steps import ROOT, Step, shape, steps, write
 
 HELD_ELSEWHERE = {
-    "pip install '.[sql,spark,java]'": "tests/test_wheel.py does it with a wheel, and runs the demo",
+    "pip install '.[sql,spark,java]'": "tests/test_wheel.py does it with a wheel, and more",
     "pip install --upgrade '.[sql,spark,java]'": "the same",
     "python3 -m venv .venv && . .venv/bin/activate": "the same",
 }
