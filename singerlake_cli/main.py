@@ -33,6 +33,7 @@ COMMANDS = {
     "history": "history",
     "freeze": "freeze",
     "versions": "versions",
+    "point": "point",
     "query": "query",
     "rows": "rows",
     "diff": "diff",

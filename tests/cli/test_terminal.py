@@ -147,6 +147,7 @@ CASES = {
     "history": Case(["history", TABLE], ["no.", "sync", "freeze", "combine", "refunds"]),
     "history --operation": Case(["history", TABLE, "--operation", "vacuum"], ["no transaction"]),
     "versions": Case(["versions", TABLE], ["version", LABEL, "of", "refunds"]),
+    "point": Case(["point", TABLE, "current", "1"], ["@current names version 1"]),
     "locks": Case(["locks"], [TABLE, "table", "loader-7.example.org"]),
     "unlock": Case(["unlock", OTHER, "--yes"], ["there is no lock on"]),
     "projections": Case(

@@ -27,6 +27,7 @@ EXAMPLES = {
     "show": ["tap.s"],
     "history": ["tap.s"],
     "versions": ["tap.s"],
+    "point": ["tap.s"],
     "data-files": ["tap.s"],
     "locks": [],
     "unlock": ["tap.s", "--yes"],
