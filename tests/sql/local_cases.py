@@ -68,6 +68,7 @@ def many_rows() -> list[Any]:
     texts = ["", "a", "b", "A", "ab", "é", "e\u0301", "a\nb", "a\u0000b", "😀😀", "ß", "zz"]
     for row in rows:
         row["n"] = seeded.choice([None, 0, 5, -7, 9007199254740993, -(2**63), 2])
+        row["x"] = seeded.choice([None, 0.0, -0.0, 0.1, 1.5, -1.5, 1e300, 16777217.0])
         row["s"], row["mixed"] = seeded.choice(texts), seeded.choice([*texts, 1.5, True, None])
     return [{"id": number, **row} for number, row in enumerate(rows)]
 

@@ -180,6 +180,24 @@ def test_sums_that_spark_may_not_hold_are_left_to_it(lake: Lake) -> None:
     assert ask(lake, f"{small} and n > 0") == [(None, None, None)]
 
 
+def test_zeros_whose_sign_the_order_decides_are_left_to_spark(tmp_path: Path) -> None:
+    lake = Lake.open(str(tmp_path / "lake"), create=True)
+    columns = {"g": {"type": "integer"}, "x": {"type": "number"}}
+    rows = [
+        '{"g": 1, "x": -0.0}',
+        '{"g": 1, "x": 0.0}',
+        '{"g": 2, "x": 0.0}',
+        '{"g": 3, "x": -0.0}',
+    ]
+    commit_rows(lake, "tap.s", columns, [], [*rows, '{"g": 3, "x": -1}'])
+    for value in ("min(x)", "max(x)"):
+        with pytest.raises(OutsideError, match="-0.0 as the smallest or largest"):
+            ask(lake, f"select {value} from tap.s where g = 1")
+    assert ask(lake, "select min(x), max(x) from tap.s where g = 2") == [(0.0, 0.0)]
+    assert ask(lake, "select min(x) from tap.s where g = 3") == [(-1.0,)]
+    assert len(ask(lake, "select g from tap.s where x = 0")) == 4
+
+
 def test_values_that_do_not_fit_are_left_to_spark(tmp_path: Path) -> None:
     lake = Lake.open(str(tmp_path / "lake"), create=True)
     commit_rows(lake, "tap.s", {"a": {"type": "integer"}, "b": {}}, [], [{"a": "no", "b": 1}])

@@ -39,7 +39,7 @@ def rows(start: str) -> Iterator[list[str]]:
     for line in text[text.index(start) :].splitlines():
         if line.startswith("| ") and not line.startswith(("| ---", "| part", "| not in the set")):
             yield [cell.strip() for cell in line.strip("|").split("|")]
-        elif line in ("<!-- end -->", "Also on Spark only:"):
+        elif line in ("<!-- end -->", "Spark also answers"):
             return
 
 

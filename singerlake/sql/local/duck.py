@@ -38,6 +38,7 @@ SETTINGS = (
     "lock_configuration = true",
 )
 """In this order: what is locked can be set no more."""
+_ORDERED = "a sum that may exceed what is added exactly, or -0.0 as the smallest or largest value"
 Opened = Callable[[], tuple[pa.Schema, Batches]]
 """Begins to read the rows of a relation."""
 
@@ -120,7 +121,7 @@ def _explained(failure: type[Exception], failures: list[SingerlakeError]) -> Ite
         if failures:
             raise failures[0] from None
         if BEYOND in str(error) or "Out of Range" in str(error):
-            raise OutsideError("a sum that may exceed what is added exactly") from None
+            raise OutsideError(_ORDERED) from None
         raise OutsideError(
             f"something that DuckDB refuses ({str(error).strip().splitlines()[0]})"
         ) from None

@@ -18,8 +18,8 @@ from singerlake.sql.local.values import NESTED, TEXTS, is_literal, literal, same
 SUM_GUARD, MEAN_GUARD = 9.2e18, 9.0e15
 """Spark adds up in 64 bits, and means in doubles: so far, no sum in between is beyond what these
 hold exactly, whatever the order is in which rows are added."""
-BEYOND = "singerlake: beyond what is added exactly"
-"""Begins the error that DuckDB raises for a sum that may be another on Spark."""
+BEYOND = "singerlake: the order of rows may decide"
+"""The error that DuckDB raises for an aggregate that may be another on Spark."""
 
 Place = tuple[int, int]
 """A column: the number of the relation, and of the column in it."""
@@ -243,7 +243,12 @@ def _count(writer: Writer, node: exp.Expr) -> Written:
 def _extreme(word: str) -> Callable[[Writer, exp.Expr], Written]:
     def write(writer: Writer, node: exp.Expr) -> Written:
         column = _argument(writer, node, only(node, "this").this)
-        return _aggregate(f"{word}({column.sql})", column.type, f"{word}({column.name})", column)
+        value = f"{word}({column.sql})"
+        if column.type.kind is Kind.NUMBER:
+            # Of 0.0 and -0.0, which are equal, Spark gives the one that it finds first.
+            signs = f"{value} = 0 AND bool_or({column.sql} = 0 AND signbit({column.sql}))"
+            value = f"CASE WHEN {signs} THEN error('{BEYOND}') ELSE {value} END"
+        return _aggregate(value, column.type, f"{word}({column.name})", column)
 
     return write
 
