@@ -6,7 +6,7 @@ mean the same on every engine. Imports no pyspark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from singerlake.errors import ConflictError, InvalidQueryError, NotFoundError
@@ -178,6 +178,19 @@ class Tables:
                 f"{head.table} is at transaction {head.number}, not {wanted} any more: "
                 "ask again, without --if-transaction"
             )
+
+
+METADATA_NAMES = ("row_id", "row_version", "transaction")
+"""What the columns of row metadata are called, behind an underscore at least."""
+
+
+def metadata_names(columns: Iterable[str]) -> list[str]:
+    """Return the names of the columns of row metadata, which no column of the table has."""
+    taken = {name.casefold() for name in columns}
+    front = "_"
+    while {f"{front}{name}" for name in METADATA_NAMES} & taken:
+        front += "_"
+    return [f"{front}{name}" for name in METADATA_NAMES]
 
 
 def columns_offered(name: str, columns: Mapping[TableName, list[str]]) -> str:

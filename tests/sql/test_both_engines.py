@@ -49,11 +49,11 @@ def outcome(asked: Callable[[], Any], *, ordered: bool) -> Any:
     return result.columns, types, rows if ordered else sorted(rows), ordered and first, sources
 
 
-def check(spark: SparkSession, lake: Lake, sql: str) -> Any:
+def check(spark: SparkSession, lake: Lake, sql: str, **more: Any) -> Any:
     """Hold one engine against the other, and return what both give."""
     ordered = "order by" in sql
-    found = outcome(lambda: on_duckdb(lake, sql, LOCAL), ordered=ordered)
-    assert found == outcome(lambda: on_spark(spark, lake, sql), ordered=ordered)
+    found = outcome(lambda: on_duckdb(lake, sql, LOCAL, **more), ordered=ordered)
+    assert found == outcome(lambda: on_spark(spark, lake, sql, **more), ordered=ordered)
     return found
 
 
@@ -64,6 +64,22 @@ def check(spark: SparkSession, lake: Lake, sql: str) -> Any:
 def test_duckdb_answers_as_spark(spark: SparkSession, lake: Lake, sql: str) -> None:
     found = check(spark, lake, sql)
     assert len(found) > 2, found  # it is no error
+
+
+@pytest.mark.usefixtures("long_runs")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"select * from {T} order by id",
+        f"select _row_id, o._transaction, id from {T} o where _row_version > 1",
+        "select _transaction, count(*) from tap_x.lines group by _transaction",
+        "select * from tap_x.lines where _row_id = '1:3'",
+        f"select _row_id from {T}.`@1`",
+    ],
+)
+def test_row_metadata_is_the_same(spark: SparkSession, lake: Lake, sql: str) -> None:
+    found = check(spark, lake, sql, row_metadata=True)
+    assert found[2]
 
 
 @pytest.mark.usefixtures("long_runs")

@@ -61,6 +61,33 @@ def test_query_gives_names_types_and_sources_of_spark(lake: Lake) -> None:
         assert [str(one) for one in result.sources] == ["tap-x.orders at transaction 1"]
 
 
+def test_row_metadata_is_in_front_of_the_columns(tmp_path: Path) -> None:
+    lake = Lake.open(str(tmp_path / "lake"), create=True)
+    columns: dict[str, Any] = {"k": {"type": "string"}, "_ROW_ID": {"type": "integer"}}
+    commit_rows(lake, "tap.s", columns, ["k"], [{"k": "a"}, {"k": "b"}])
+    commit_rows(lake, "tap.s", columns, ["k"], [{"k": "b", "_ROW_ID": 7}])
+    commit_rows(lake, "tap.n", columns, [], [{"k": "a"}, {"k": "b"}], block_rows=1)
+    commit_rows(lake, "tap.two", columns, ["k", "_ROW_ID"], [{"k": "a", "_ROW_ID": 1}])
+    with query(lake, "select * from tap.s order by k", LOCAL, row_metadata=True) as result:
+        assert result.columns == ["__row_id", "__row_version", "__transaction", "k", "_ROW_ID"]
+        assert list(result.rows()) == [("a", 1, 1, "a", None), ("b", 2, 2, "b", 7)]
+    keyless = "select __row_id, __transaction as t from tap.n order by __row_id"
+    assert ask(lake, keyless, row_metadata=True) == [("1:0", 1), ("2:0", 1)]
+    assert ask(lake, "select k from tap.two", row_metadata=True) == [("a",)]
+    with pytest.raises(OutsideError, match="_row_id of a key that is not one number or text"):
+        ask(lake, "select * from tap.two", row_metadata=True)
+
+
+def test_tables_without_rows_or_columns_are_answered(tmp_path: Path) -> None:
+    lake = Lake.open(str(tmp_path / "lake"), create=True)
+    deleted = {"id": {"type": "integer"}, "_sdc_deleted_at": {"type": "string"}}
+    commit_rows(lake, "tap.s", deleted, ["id"], [{"id": 1, "_sdc_deleted_at": "2026-01-01"}])
+    commit_rows(lake, "tap.n", {}, [], [{}, {}])
+    assert ask(lake, "select id from tap.s order by id") == []
+    assert ask(lake, "select count(*), max(id) from tap.s") == [(0, None)]
+    assert ask(lake, "select count(*) from tap.n") == [(2,)]
+
+
 OUTSIDE = {
     "SUM of double": f"select sum(x) from {T}",
     "AVG of double": f"select avg(x) from {T}",
@@ -251,8 +278,6 @@ def test_answer_chooses_the_engine(lake: Lake, monkeypatch: pytest.MonkeyPatch) 
         assert isinstance(result, LocalQueryResult)
     with pytest.raises(UsageError, match=r"SUM of double needs Spark: use the engine"):
         answer(lake, f"select sum(x) from {T}", LOCAL)
-    with pytest.raises(UsageError, match="a query with row metadata needs Spark"):
-        answer(lake, f"select id from {T}", LOCAL, row_metadata=True)
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "pyspark" else sys)
     with pytest.raises(RuntimeMissingError, match="with SUM of double needs pyspark, which"):
         answer(lake, f"select sum(x) from {T}", EngineChoice())

@@ -15,28 +15,25 @@ from singerlake.errors import UsageError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.names import TableName
 from singerlake.format.sql_tables import find
-from singerlake.format.types import Columns, Kind
+from singerlake.format.types import Columns
 from singerlake.lake import Lake
 from singerlake.log.lease import ReaderLease
 from singerlake.log.table_state import TableState
-from singerlake.rows.batches.row_columns import BLOCK, TYPES, alias
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.blocks.misfits import FAIL
-from singerlake.rows.columns.arrow_types import arrow_type
 from singerlake.snapshot import building, index
 from singerlake.snapshot.from_blocks import reading
 from singerlake.snapshot.index import Index
 from singerlake.snapshot.result import LocalResult
-from singerlake.snapshot.state_reader import StateReader
 from singerlake.sql.local import duck
 from singerlake.sql.local.outside import OutsideError
+from singerlake.sql.local.relation_rows import RelationRows, columns_of
 from singerlake.sql.local.statement import Answered, Statement
 from singerlake.sql.local.text import parsed
 from singerlake.sql.tables import Relation, Source, Tables
 
 MATERIALIZED_BYTES = 1 << 30
 """Bytes of Parquet that one process reads while people wait."""
-_CLOCK = pa.timestamp("us")
 
 
 @dataclass(frozen=True)
@@ -93,16 +90,20 @@ def query(
         NotFoundError: It names a table or a version that is not there.
         DamagedError: A table's data cannot be read.
     """
-    if row_metadata:
-        raise OutsideError("row metadata")
     tree = parsed(sql)
     tables = Tables(lake=lake, if_transaction=dict(if_transaction or {}), lake_version=lake_version)
     try:
         found: list[TableState] = []
-        statement = Statement(tree, lambda relation: _found(tables, relation, found)).answered()
+
+        def find_table(relation: Relation) -> tuple[TableName, Columns, int]:
+            state, parts = _found(tables, relation)
+            found.append(state)
+            return state.table, columns_of(state, row_metadata=row_metadata), parts
+
+        statement = Statement(tree, find_table).answered()
         strict = on_type_mismatch == FAIL
         relations = [
-            _Rows(_index(lake, state, choice), used, strict=strict)
+            RelationRows(state, _index(lake, state, choice), used, row_metadata, strict)
             for state, used in zip(found, statement.used, strict=True)
         ]
         computed = _Computed(statement, relations)
@@ -114,14 +115,12 @@ def query(
     )
 
 
-def _found(
-    tables: Tables, relation: Relation, found: list[TableState]
-) -> tuple[TableName, Columns, int]:
+def _found(tables: Tables, relation: Relation) -> tuple[TableState, int]:
+    """The state that a relation means, and how many parts its name has without a version."""
     name, state, number = tables.read(relation)
     tables.note(name, state, number, {})
-    found.append(state)
     _, version = find(relation.parts, tables.known)
-    return name, state.columns, len(relation.parts) - (version is not None)
+    return state, len(relation.parts) - (version is not None)
 
 
 def _index(lake: Lake, state: TableState, choice: EngineChoice) -> Index:
@@ -129,60 +128,18 @@ def _index(lake: Lake, state: TableState, choice: EngineChoice) -> Index:
     if not state.from_log:
         raise OutsideError("a table without a log")
     table, kept = lake.table(state.table), state.earliest_equal()
-    there = index.load(table, kept)
+    there = index.sound(table, kept)
     if choice.name != LOCAL:
         if there is not None and there.bytes > MATERIALIZED_BYTES:
             raise OutsideError(f"the table {state.table}, which is large")
         if there is None and not reading(kept).fits(choice.limit):
             raise OutsideError(f"the table {state.table}, which is large and not materialized yet")
+    if there is not None:
+        return there
     made = building.ensure_if_kept(LocalEngine(), table, state, shown=True)
     if made is None:
         raise OutsideError(f"the table {state.table}, whose rows cannot be materialized")
     return made
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The columns of a relation that a statement reads.
-
-    Attributes:
-        index: The files.
-        used: The columns' indexes.
-        strict: Whether values that do not fit are an error; otherwise those of the whole table
-            are counted.
-    """
-
-    index: Index
-    used: list[int]
-    strict: bool = True
-
-    def __post_init__(self) -> None:
-        unfit = self.index.misfits
-        if self.strict:
-            unfit = unfit.intersection(self.used)
-        if unfit:
-            name = self.index.shape.names[min(unfit)]
-            raise OutsideError(f"the column {name}, which has values that do not fit its type")
-
-    def __call__(self) -> tuple[pa.Schema, Batches]:
-        """Begin to read the rows; a column that nobody asks for stands for those of none."""
-        columns = self.index.shape.columns
-        names = [alias(one) for one in self.used]
-        types = [
-            _CLOCK if columns[one][1].kind is Kind.TIMESTAMP else arrow_type(columns[one][1])
-            for one in self.used
-        ]
-        names, types = names or [BLOCK], types or [TYPES[BLOCK]]
-        schema = pa.schema(list(zip(names, types, strict=True)))
-        return schema, self._batches(names, schema)
-
-    def _batches(self, names: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for batch in StateReader.proven(self.index).rows(names):
-            columns = [
-                column.view(type_) if type_ == _CLOCK else column
-                for column, type_ in zip(batch.columns, schema.types, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class _Computed:
