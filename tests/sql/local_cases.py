@@ -145,6 +145,12 @@ SAME = [
     f"select flag from {T} where id > 100 group by flag",
     f"select flag, count(*) from {T} group by flag having count(*) > 1 and flag is not null",
     f"select count(*) from {T} having count(*) > 100",
+    f"select flag, count(*) as c from {T} group by flag having count(*) > 1 order by c, flag",
+    f"select count(*) as c from {T} o group by s having o.s <> '' order by o.s desc",
+    f"select flag as n, max(id) as m from {T} group by flag order by max(id) desc, n",
+    f"select s from {T} group by s order by count(*), s",
+    f"select count(*) as s, s as t from {T} group by s order by s, t",
+    f"select n as s, s as n, id from {T} order by orders.s, id",
     f"select flag, max(x) from {T} group by flag having max(x) > 1.5 or sum(d) < 0",
     f"select sum(n) > 3 as big, flag from {T} group by flag",
     # distinct, order, limit

@@ -144,6 +144,10 @@ OUTSIDE = {
     "GROUP BY of something else": f"select n > 1 as m, count(*) from {T} group by all",
     "the position 7": f"select id from {T} order by 7",
     "not selected, with DISTINCT": f"select distinct n from {T} order by s",
+    "not selected, with DISTINCT ": f"select distinct o.n from {T} o order by o.n",
+    "which has no name of the answer": f"select max(n) as n from {T} order by max(n)",
+    "no name of the answer": f"select s from {T} group by s having min(n) > 1 order by max(n)",
+    "aggregate in ORDER BY": f"select distinct s, max(n) from {T} group by s order by max(n)",
     "LIMIT of something else": f"select id from {T} limit all",
     "several tables have": f"select s from {T} o, tap_x.lines l",
     "two tables called orders": f"select 1 as a from {T}, {T}",
@@ -168,7 +172,7 @@ OUTSIDE = {
 def test_query_names_what_is_not_on_the_list(lake: Lake, construct: str, sql: str) -> None:
     with pytest.raises(OutsideError) as caught:
         query(lake, sql, LOCAL)
-    assert construct in str(caught.value)
+    assert construct.strip() in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -329,10 +329,7 @@ class Statement:
 
     def _ordered(self, node: exp.Expr, items: list[tuple[str, Written]], *, distinct: bool) -> str:
         only(node, "this", "desc", "nulls_first")
-        by = node.this
-        key = self._order_key(by, items)
-        if distinct and key.sql not in [one.sql for _, one in items]:
-            raise OutsideError("ORDER BY of something that is not selected, with DISTINCT")
+        key = self._order_key(node.this, items, distinct=distinct)
         if key.type.kind in NESTED:
             raise OutsideError(f"ORDER BY of {words(key.type)}")
         if self.grouped:
@@ -342,17 +339,26 @@ class Statement:
         way = "DESC" if node.args.get("desc") else "ASC"
         return f"{key.sql} {way} NULLS {'FIRST' if node.args.get('nulls_first') else 'LAST'}"
 
-    def _order_key(self, node: exp.Expr, items: list[tuple[str, Written]]) -> Written:
+    def _order_key(
+        self, node: exp.Expr, items: list[tuple[str, Written]], *, distinct: bool
+    ) -> Written:
         if isinstance(node, exp.Literal):
             return items[_ordinal(node, len(items))][1]
-        if type(node) not in (exp.Column, *AGGREGATES):
+        names = [name for name, _ in items]
+        if isinstance(node, AGGREGATES):
+            # Spark looks for its column in the answer first, and then fails.
+            hidden = any(one.name in names for one in node.find_all(exp.Column))
+            if hidden or distinct or self.tree.args.get("having") is not None:
+                raise OutsideError("an aggregate in ORDER BY, which has no name of the answer")
+        elif type(node) is not exp.Column:
             raise OutsideError(f"ORDER BY of {called(node)}")
-        if isinstance(node, exp.Column) and len(node.parts) == 1:
+        elif len(node.parts) == 1 and node.name in names:
             named = {one.sql: one for name, one in items if name == node.name}
             if len(named) > 1:
                 raise OutsideError(f"the name {node.name}, which several columns have")
-            if named:
-                return next(iter(named.values()))
+            return next(iter(named.values()))
+        elif distinct:
+            raise OutsideError("ORDER BY of something that is not selected, with DISTINCT")
         return self.writer.write(node)
 
 
