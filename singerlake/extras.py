@@ -12,6 +12,7 @@ EXTRAS = {
     "pandas": "pandas",
     "polars": "polars",
     "duckdb": "duckdb",
+    "sqlglot": "sql",
     "fastavro": "avro",
     "pyiceberg": "iceberg",
     "deltalake": "delta",
@@ -37,6 +38,11 @@ def require(library: str, purpose: str, otherwise: str = "", *, extra: str = "")
             f"{purpose} needs {library}, which is not installed: "
             f"{install_line(library, extra)}{otherwise}"
         )
+
+
+def installed(*libraries: str) -> bool:
+    """Tell whether libraries of extras are installed."""
+    return all(find_spec(library) is not None for library in libraries)
 
 
 def install_line(library: str, extra: str = "") -> str:

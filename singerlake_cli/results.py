@@ -22,7 +22,7 @@ from singerlake.quantities import repeated
 from singerlake.spreadsheet_cells import inert
 
 if TYPE_CHECKING:
-    from singerlake.ops.diff.result import Result
+    from singerlake.snapshot.result import Result
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FIRST_ROWS = 1000

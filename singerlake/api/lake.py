@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from singerlake import extras, lake
+from singerlake import lake
 from singerlake.api.table import Table
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError, UsageError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from singerlake.format.names import TableName
     from singerlake.ops.copy.copies import LakeCopy
     from singerlake.ops.publish.outcome import Outcome
+    from singerlake.sql.local.query import LocalQueryResult
     from singerlake.sql.result import QueryResult
     from singerlake.storage.options import StoreOptions
 
@@ -71,7 +72,7 @@ class LakeSnapshot:
         table = self._lake.table(next((t for t in self.tables if str(t) == str(name)), name))
         return table.at(lake_log.version_of(self.version, table.name))
 
-    def query(self, sql: str, **options: Any) -> QueryResult:
+    def query(self, sql: str, **options: Any) -> LocalQueryResult | QueryResult:
         """Query the tables as they were: see :meth:`Lake.query`, which has the same options."""
         return self._lake.query(sql, lake_version=self.version, **options)
 
@@ -181,9 +182,13 @@ class Lake(lake.Lake):
         row_metadata: bool = False,
         on_type_mismatch: str = "fail",
         lake_version: LakeVersion | None = None,
+        engine: str | None = None,
         spark: SparkSession | None = None,
-    ) -> QueryResult:
-        """Query the lake in SQL, on Spark.
+    ) -> LocalQueryResult | QueryResult:
+        """Query the lake in SQL.
+
+        Simple statements on tables that are small or materialized are answered in this process,
+        all others on Spark.
 
         Tables are written ``tap.stream`` or ``tap.stream.2``, a dash as an underscore or the part
         in backticks.
@@ -200,10 +205,13 @@ class Lake(lake.Lake):
             on_type_mismatch: What becomes of values that do not fit: ``fail``, ``null`` or
                 ``text``.
             lake_version: Read tables that are named without a version at that of this one.
-            spark: The session; the running one by default, or a new one.
+            engine: As for :meth:`Table.freeze`; with ``local`` a statement that only Spark answers
+                is an error.
+            spark: The session; it means Spark.
 
         Returns:
-            The result, not yet computed. While it is held, no vacuum deletes what it reads.
+            The result, which is computed as its rows are taken. While it is held, no vacuum deletes
+            what it reads.
 
         Raises:
             InvalidQueryError: It is no SELECT, does not parse, or names no column of the tables.
@@ -211,14 +219,12 @@ class Lake(lake.Lake):
             DamagedError: A table's data cannot be read.
             RuntimeMissingError: Spark or Java is not installed.
         """
-        extras.require("pyspark", "a query")
-        from singerlake.engine.spark.jvm.session import given
-        from singerlake.sql.queries.query import query
+        from singerlake.sql.answers import answer
 
-        return query(
-            given(spark),
+        return answer(
             self,
             sql,
+            EngineChoice.of(engine, default=self._engine, spark=spark),
             row_metadata=row_metadata,
             on_type_mismatch=on_type_mismatch,
             lake_version=lake_version,

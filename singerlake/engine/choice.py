@@ -118,11 +118,15 @@ class EngineChoice:
 
     def spark_engine(self, what: str) -> Engine[Any]:
         """Start Spark."""
-        extras.require("pyspark", what)
-        spark = (self.start or _session)()
+        spark = self.session(what)
         from singerlake.engine.spark.engine import SparkEngine
 
         return SparkEngine(spark)
+
+    def session(self, what: str) -> SparkSession:
+        """Start Spark, or find the session that runs; see :meth:`spark_engine`."""
+        extras.require("pyspark", what)
+        return (self.start or _session)()
 
 
 def _session(spark: SparkSession | None = None) -> SparkSession:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyspark.errors import AnalysisException, ParseException
@@ -20,6 +19,7 @@ from singerlake.errors import InvalidQueryError
 from singerlake.rows.columns.weights import ROW_BYTES
 from singerlake.sql import functions
 from singerlake.sql.plan_columns import computed, items
+from singerlake.sql.tables import Relation
 
 ALLOWED_PLANS = frozenset(
     """
@@ -41,27 +41,6 @@ _LEAST_BYTES = {"sequence": 4, "array_repeat": 4}
 """What one member of an array takes, at least; a character takes one."""
 _UNRESOLVED_NAMES = "ExpressionWithUnresolvedIdentifier"
 _CALL = "UnresolvedFunction"
-
-
-@dataclass(frozen=True)
-class Relation:
-    """A table that a query reads.
-
-    Attributes:
-        parts: Its name's parts.
-        start: Where the name begins in the text.
-        end: Where it ends.
-        aliased: Whether an alias follows.
-        version: What stands behind VERSION AS OF.
-        timestamp: What stands behind TIMESTAMP AS OF.
-    """
-
-    parts: tuple[str, ...]
-    start: int
-    end: int
-    aliased: bool = False
-    version: str | None = None
-    timestamp: str | None = None
 
 
 def relations(spark: SparkSession, sql: str) -> list[Relation]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timezone
 from typing import Any
@@ -14,37 +14,12 @@ from pyspark.sql import types as T  # noqa: N812  # as everybody names it
 
 from singerlake.engine.spark.jvm import many_columns
 from singerlake.engine.spark.jvm.failures import plain_errors
-from singerlake.format.names import TableName
 from singerlake.log.lease import ReaderLease
 from singerlake.rows.batches.row_columns import aliases
 from singerlake.rows.columns.weights import GLIMPSE_BYTES, GLIMPSE_CHARACTERS
 from singerlake.sql import row_weight
 from singerlake.sql.column_lineage import Origins
-
-
-@dataclass(frozen=True)
-class Source:
-    """What a query read of one table.
-
-    Attributes:
-        table: The table.
-        version: Its version's number; None where the query did not ask for one.
-        transaction: The transaction that was read, which ``if_transaction`` takes.
-        misfits: How many values of a column were replaced because they do not fit it.
-        commit: That transaction's id.
-        erased: The last transaction that had erased rows of the table by then; 0 for none.
-    """
-
-    table: TableName
-    version: int | None
-    transaction: int
-    misfits: Mapping[str, int] = field(default_factory=dict, hash=False)
-    commit: str = ""
-    erased: int = 0
-
-    def __str__(self) -> str:
-        suffix = "" if self.version is None else f".{self.version}"
-        return f"{self.table}{suffix} at transaction {self.transaction}"
+from singerlake.sql.tables import Source
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from singerlake.format import sql_tokens
 from singerlake.format.names import TableName
 from singerlake.format.sql_tables import find
 from singerlake.format.sql_tokens import Token
-from singerlake.sql.plan import Relation
+from singerlake.sql.tables import Relation
 
 Change = tuple[int, int, str]
 

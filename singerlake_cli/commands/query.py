@@ -15,11 +15,15 @@ from singerlake.errors import SingerlakeError, StoreError, UsageError
 from singerlake.format import sql_tokens
 from singerlake_cli import output, results
 from singerlake_cli.new_file import NewFile
-from singerlake_cli.shared import Shared, begin_spark, spark_options, start_spark
+from singerlake_cli.shared import Shared, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
+    from singerlake.engine.choice import EngineChoice
+    from singerlake.sql.local.query import LocalQueryResult
     from singerlake.sql.result import QueryResult
+
+    Answer = LocalQueryResult | QueryResult
 
 
 @click.command("query")
@@ -58,7 +62,7 @@ if TYPE_CHECKING:
     help="What to do with values that do not fit their column: fail if one is read, read it as "
     "null, or read its whole column as text.",
 )
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -72,10 +76,12 @@ def command(
     lake_version: str | None,
     if_transaction: tuple[str, ...],
     on_type_mismatch: str,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
-    """Query the lake in SQL (on Spark).
+    """Query the lake in SQL.
+
+    Simple statements on tables that are small or materialized are answered in this process, all
+    others on Spark.
 
     Write a table as tap.stream, a version of it as tap.stream.2, and its state at a transaction
     as tap.stream.`@17`. Write dashes as underscores, or put the name in backticks. SELECT only.
@@ -113,18 +119,16 @@ def command(
             "--if-transaction is for tables at their head: leave it out with --lake-version"
         )
     at = None if lake_version is None else lake.lake_version(lake_version)
-    begin_spark(master, conf)
-    from singerlake.sql.queries.query import query
+    from singerlake.sql.answers import answer as answered
 
     in_array = form == "json" and file is None and (source is not None or len(asked) > 1)
     for number, (place, statement) in enumerate(asked):
         with _told_where(place):
             with working(f"asking {number + 1} of {len(asked)}" if len(asked) > 1 else "asking"):
-                spark = start_spark(master, conf)
-                answer = query(
-                    spark,
+                answer = answered(
                     lake,
                     statement,
+                    choice,
                     row_metadata=row_metadata,
                     if_transaction=wanted,
                     on_type_mismatch=on_type_mismatch,
@@ -192,7 +196,7 @@ def _told_where(place: str) -> Iterator[None]:
 
 
 def _write(
-    shared: Shared, answer: QueryResult, form: str, file: NewFile | None, *, safe_cells: bool
+    shared: Shared, answer: Answer, form: str, file: NewFile | None, *, safe_cells: bool
 ) -> None:
     if file is None:
         results.write(answer, form, None, safe_cells=safe_cells)
@@ -209,7 +213,7 @@ def _write(
 
 
 def _print_table(
-    answer: QueryResult, headings: list[str], rows: list[list[str | None]], more: bool
+    answer: Answer, headings: list[str], rows: list[list[str | None]], more: bool
 ) -> None:
     cut = f"the first {len(rows):,} rows; --format csv gives all" if more else ""
     output.print_table(None, headings, rows, cut, "; ".join(_read(answer)))
@@ -228,12 +232,12 @@ def _transactions(given: tuple[str, ...]) -> dict[str, int]:
     return found
 
 
-def _replaced(answer: QueryResult, misfits: str) -> list[str]:
+def _replaced(answer: Answer, misfits: str) -> list[str]:
     from singerlake.rows.blocks.misfits import replaced_words
 
     tables = {(s.table, s.transaction): s for s in answer.sources}
     return [line for s in tables.values() for line in replaced_words(s.table, s.misfits, misfits)]
 
 
-def _read(answer: QueryResult) -> list[str]:
+def _read(answer: Answer) -> list[str]:
     return [f"read {source}" for source in answer.sources]

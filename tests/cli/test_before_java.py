@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -42,10 +41,8 @@ def shop(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     def started(*_: object) -> NoReturn:
         raise AssertionError("Java starts")
 
-    for name in ("commands.query", "shared"):
-        module = importlib.import_module(f"singerlake_cli.{name}")
-        monkeypatch.setattr(module, "begin_spark", started)
-        monkeypatch.setattr(module, "start_spark", started)
+    for name in ("begin_spark", "start_spark"):
+        monkeypatch.setattr(f"singerlake_cli.shared.{name}", started)
     return lake
 
 

@@ -231,7 +231,7 @@ def test_what_a_new_table_read_is_a_line_of_its_own(
     filled: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from singerlake.ops.create.create import Created
-    from singerlake.sql.result import Source
+    from singerlake.sql.tables import Source
 
     source = Source(TableName("t", LIES[0]), None, 3)
     made = Created(TableName("t", LIES[1]), 1, 2, 1, "lt1:0123456789", "LbGaR4O", [], [source])

@@ -91,7 +91,8 @@ def version(number: int, operation: str, transaction: int) -> Any:
 
 def ready_made(columns: list[str], rows: list[tuple[Any, ...]]) -> Any:
     """A query's result whose rows are there already."""
-    from singerlake.sql.result import QueryResult, Source
+    from singerlake.sql.result import QueryResult
+    from singerlake.sql.tables import Source
 
     class Ready(QueryResult):
         @property
@@ -189,7 +190,7 @@ CASES = {
         ["query", "select 1"],
         [*ROW, "somebody.with.a.long.name@example.org", "2026-03-01T01:20:00Z", "1234.50"],
         lambda: ready_made(list(ROW), [tuple(ROW.values())] * 3),
-        "singerlake.sql.queries.query.query",
+        "singerlake.sql.answers.answer",
     ),
     "rows": Case(
         ["rows", TABLE, "--key", "17"],

@@ -135,6 +135,7 @@ def test_command_starts_java_as_the_page_says(
         "erase",
         "publish",
         "update",
+        "query",
     ],
 )
 def test_engine_spark_starts_it_and_engine_local_does_not(

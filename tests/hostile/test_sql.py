@@ -19,7 +19,11 @@ SECRET = "canary-4711"
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    folder = tmp_path_factory.mktemp("sql")
+    return hostile_lake(tmp_path_factory.mktemp("sql"))
+
+
+def hostile_lake(folder: Path) -> Lake:
+    """A lake beside files that nobody may read."""
     lake = Lake.open(str(folder / "lake"), create=True)
     rows = [{"id": n, "foo": "bar"} for n in range(3)]
     commit_rows(lake, "tap.s", {"id": {"type": "integer"}, "foo": {"type": "string"}}, [], rows)

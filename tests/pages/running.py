@@ -17,8 +17,8 @@ from singerlake_cli.main import cli
 from tests.pages.steps import ROOT, Step, shape, steps, write
 
 HELD_ELSEWHERE = {
-    "pip install '.[spark,java]'": "tests/test_wheel.py does it with a wheel, and runs the demo",
-    "pip install --upgrade '.[spark,java]'": "the same",
+    "pip install '.[sql,spark,java]'": "tests/test_wheel.py does it with a wheel, and more",
+    "pip install --upgrade '.[sql,spark,java]'": "the same",
     "python3 -m venv .venv && . .venv/bin/activate": "the same",
 }
 """Commands that are not run here, and who does it."""

@@ -22,7 +22,7 @@ from singerlake.log.writer import update_checkpoint, update_lake
 from singerlake.storage.base import Store
 
 if TYPE_CHECKING:
-    from singerlake.sql.result import Source
+    from singerlake.sql.tables import Source
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from singerlake.log.lease import ReaderLease
 from singerlake.log.schema_difference import Comparison, plan
 from singerlake.ops.diff.both_rows import BothRows
 from singerlake.ops.diff.pairs import differing
-from singerlake.ops.diff.result import LocalResult, Result
 from singerlake.quantities import count
 from singerlake.rows.batches.steps import BATCH_ROWS, Batches, Pipeline
 from singerlake.rows.blocks.misfits import AS_TEXT, FAIL
@@ -49,6 +48,7 @@ from singerlake.rows.state.paired_rows import (
 )
 from singerlake.rows.state.rows_at import PAIR
 from singerlake.rows.state.shape import shape_of
+from singerlake.snapshot.result import LocalResult, Result
 
 _WORDS = ("comparing keys", "reading rows that differ", "comparing rows")
 _KINDS = (ADDED, CHANGED, REMOVED, RESPELLED)

@@ -121,7 +121,7 @@ class Projected(Answer[SparkRows]):
         self._kept: list[DataFrame] = []
         with plain_errors():
             own, self._text, self._relations = parsed(spark, sql)
-        self._views = Views(spark, own, lake)
+        self._views = Views(spark=spark, own=own, lake=lake)
         try:
             with plain_errors():
                 self._versions = self._turn_to(at)

@@ -11,30 +11,21 @@ from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.engine.spark.jvm.failures import condition, first_line, plain_errors
 from singerlake.engine.spark.jvm.settings import EXACT_DECIMALS
-from singerlake.errors import (
-    ConflictError,
-    InvalidQueryError,
-    NotFoundError,
-    SingerlakeError,
-)
+from singerlake.errors import InvalidQueryError, SingerlakeError
 from singerlake.format import sql_tokens
 from singerlake.format.lake_log import LakeVersion
-from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.format.sql_tables import find
 from singerlake.lake import Lake
-from singerlake.log import lake_log
-from singerlake.log.lease import ReaderLease
 from singerlake.log.table_state import TableState
-from singerlake.nearest import SHOWN, nearest, offer
 from singerlake.rows.blocks.misfits import FAIL, check_choice
 from singerlake.sql import plan, row_weight
 from singerlake.sql.column_lineage import Origins
-from singerlake.sql.plan import Relation
-from singerlake.sql.result import QueryResult, Source
+from singerlake.sql.result import QueryResult
 from singerlake.sql.state import requested_rows
 from singerlake.sql.state.frames import with_provenance
 from singerlake.sql.table_names import with_views
+from singerlake.sql.tables import Relation, Tables, columns_offered
 
 _MISSING_COLUMN = ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "FIELD_NOT_FOUND")
 
@@ -84,9 +75,9 @@ def query(
     with plain_errors():
         own, text, relations = parsed(spark, sql)
     views = Views(
-        spark,
-        own,
-        lake,
+        spark=spark,
+        own=own,
+        lake=lake,
         row_metadata=row_metadata,
         on_type_mismatch=on_type_mismatch,
         if_transaction=dict(if_transaction or {}),
@@ -138,124 +129,37 @@ def planned(text: str, relations: list[Relation], views: Views) -> DataFrame:
         raise _explained(error, views) from None
 
 
-@dataclass
-class Views:
+@dataclass(kw_only=True)
+class Views(Tables):
     """The lake's tables as views of the query's session, made as they turn up.
 
     Attributes:
         spark: The session that makes indexes.
         own: The session that the views are in, and their rows.
-        lake: The lake.
         row_metadata: Whether the tables have three more columns.
         on_type_mismatch: What becomes of values that do not fit.
-        if_transaction: For tables read at their head: the transaction they must be at.
-        heads: For tables read at their head: the transaction whose state is taken for it.
-        lake_version: Says the versions of tables that are named without one.
         rows: Gives a table's rows under its columns' own names; None reads them.
-        states: What is read, by the table and its transaction.
-        sources: The same for people.
-        leases: Keep vacuums off what is read.
     """
 
     spark: SparkSession
     own: SparkSession
-    lake: Lake
     row_metadata: bool = False
     on_type_mismatch: str = FAIL
-    if_transaction: dict[str, int] = field(default_factory=dict)
-    heads: dict[TableName, int] = field(default_factory=dict)
-    lake_version: LakeVersion | None = None
     rows: Callable[[TableName, TableState], DataFrame] | None = None
     replaced: dict[tuple[TableName, int], Mapping[str, int]] = field(default_factory=dict)
     mark: str = field(default_factory=lambda: f"singerlake_{uuid4().hex[:8]}")
     names: dict[tuple[TableName, int], str] = field(default_factory=dict)
-    states: dict[tuple[TableName, int], TableState] = field(default_factory=dict)
-    sources: dict[tuple[TableName, int, int | None], Source] = field(default_factory=dict)
     columns: dict[TableName, list[str]] = field(default_factory=dict)
-    leases: list[ReaderLease] = field(default_factory=list)
-    _heads: dict[TableName, TableState] = field(default_factory=dict)
-    _known: list[TableName] | None = None
-
-    @property
-    def known(self) -> list[TableName]:
-        """The lake's tables, listed once a query."""
-        if self._known is None:
-            self._known = self.lake.tables()
-        return self._known
 
     def view(self, relation: Relation) -> str:
         """Return the name of the view that holds what a relation means."""
-        name, version = self.find(relation.parts)
-        if version is not None and (relation.version or relation.timestamp):
-            raise InvalidQueryError(f"{'.'.join(relation.parts)} names two versions at once")
-        pinned = version or relation.version
-        if pinned is None and relation.timestamp is None and self.lake_version is not None:
-            pinned = lake_log.version_of(self.lake_version, name)
-        head = self.head(name)
-        number = None
-        if relation.timestamp is not None:
-            snapshot = head.at_time(relation.timestamp)
-        elif pinned is not None:
-            frozen, snapshot = self._named(head, pinned)
-            number = frozen.number if frozen is not None else None
-        else:
-            self._check_transaction(head)
-            snapshot = head.at(self.heads.get(name, head.number))
+        name, snapshot, number = self.read(relation)
         key = (name, snapshot.number)
         if key not in self.names:
             self.names[key] = self._make(name, snapshot)
             self.states[key] = snapshot
-        replaced = self.replaced.get(key, {})
-        source = Source(
-            name, number, snapshot.number, replaced, snapshot.commit, snapshot.erased_at
-        )
-        self.sources[(name, snapshot.number, number)] = source
+        self.note(name, snapshot, number, self.replaced.get(key, {}))
         return self.names[key]
-
-    def find(self, parts: tuple[str, ...]) -> tuple[TableName, str | None]:
-        """Find the table that a name means, and the version if it has one.
-
-        Raises:
-            NotFoundError: The lake has no such table.
-            InvalidQueryError: It could mean several.
-        """
-        try:
-            return find(parts, self.known)
-        except NotFoundError:
-            if len(parts) == 1:
-                raise
-            raise self.lake.missing(TableName(parts[0], ".".join(parts[1:]))) from None
-
-    def _named(self, head: TableState, wanted: str) -> tuple[FrozenVersion | None, TableState]:
-        try:
-            return head.named(wanted)
-        except NotFoundError as error:
-            other = TableName(head.table.tap, f"{head.table.stream}.{wanted}")
-            if other not in self.known:
-                raise
-            hint = ".".join(map(sql_tokens.quote, (other.tap, other.stream)))
-            raise NotFoundError(f"{error}; the stream of that name is written {hint}") from None
-
-    def head(self, name: TableName) -> TableState:
-        """Return a table's head: one snapshot a query, so that all its parts see the same."""
-        if name not in self._heads:
-            lease = self.lake.table(name).lease().acquire()
-            self.leases.append(lease)
-            self._heads[name] = lease.snapshot
-        return self._heads[name]
-
-    def release(self) -> None:
-        """Give up the leases, where there will be no result."""
-        for lease in self.leases:
-            lease.release()
-
-    def _check_transaction(self, head: TableState) -> None:
-        wanted = self.if_transaction.get(str(head.table), self.if_transaction.get("*"))
-        if wanted is not None and wanted != head.number:
-            raise ConflictError(
-                f"{head.table} is at transaction {head.number}, not {wanted} any more: "
-                "ask again, without --if-transaction"
-            )
 
     def over(self, rows: Callable[[TableName, TableState], DataFrame]) -> Views:
         """Return views of the same tables with other rows, under the same leases."""
@@ -292,7 +196,9 @@ def _explained(error: AnalysisException, views: Views) -> SingerlakeError:
     parameters = error.getMessageParameters() or {}
     if what.startswith(_MISSING_COLUMN):
         name = parameters.get("objectName") or parameters.get("fieldName") or "?"
-        return InvalidQueryError(f"there is no column {name}: {_columns_offered(name, views)}")
+        return InvalidQueryError(
+            f"there is no column {name}: {columns_offered(name, views.columns)}"
+        )
     if what.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         name = str(parameters.get("relationName", "?")).replace("`", "")
         try:
@@ -303,17 +209,3 @@ def _explained(error: AnalysisException, views: Views) -> SingerlakeError:
     for (table, _), view in views.names.items():
         message = message.replace(f"`{view}`", str(table)).replace(view, str(table))
     return InvalidQueryError(message)
-
-
-def _columns_offered(name: str, views: Views) -> str:
-    """What to say after "there is no column …", which may be of any of the tables that are read."""
-    wanted = name.rpartition(".")[2].strip("`")
-    near = [
-        f"{column} of {table}"
-        for table, columns in views.columns.items()
-        for column in nearest(wanted, columns)
-    ]
-    if near:
-        return f"did you mean {' or '.join(near[:SHOWN])}?"
-    offers = (f"{table}: {offer(wanted, own)}" for table, own in views.columns.items())
-    return "; ".join(offers) or "no table is read"

@@ -33,9 +33,7 @@ from singerlake.rows.blocks.misfits import FAIL, reader_ways_out
 from singerlake.rows.columns.arrow_types import arrow_type
 from singerlake.rows.state import activations
 from singerlake.rows.state.shape import Shape
-
-PROVENANCE_NAMES = ("row_id", "row_version", "transaction")
-"""What a query's columns of provenance are called, behind an underscore at least."""
+from singerlake.sql.tables import metadata_names
 
 
 def spark_type(type_: Type) -> T.DataType:
@@ -80,11 +78,7 @@ def with_provenance(frame: DataFrame, shape: Shape, snapshot: TableState) -> Dat
         shape: The table's shape.
         snapshot: Knows which transaction brought which blocks.
     """
-    taken = {name.casefold() for name in shape.names}
-    front = "_"
-    while {f"{front}{name}" for name in PROVENANCE_NAMES} & taken:
-        front += "_"
-    names = [f"{front}{name}" for name in PROVENANCE_NAMES]
+    names = metadata_names(shape.names)
     mine = [row_id(shape).alias(names[0]), F.col(BLOCK).alias(names[1])]
     own = frame.select(*mine, _transaction(snapshot).alias(names[2]), "*")
     selected = many_columns.selected(own, [*names, *shape.aliases])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timezone
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,7 +64,7 @@ class LocalResult:
 
     def rows(self) -> Iterator[tuple[Any, ...]]:  # noqa: D102
         for batch in self.computed():
-            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            yield from zip(*(_values(column) for column in batch.columns), strict=True)
 
     def glimpse(self, count: int) -> list[tuple[Any, ...]]:  # noqa: D102
         share = GLIMPSE_BYTES // max(1, len(self.columns))
@@ -86,12 +87,37 @@ class LocalResult:
 
 
 def _shortened(column: pa.Array, longest: int, share: int) -> list[Any]:
-    values: list[Any] = column.to_pylist()
+    values = _values(column)
     if pa.types.is_string(column.type):
         return [t if t is None or len(t) <= longest else f"{t[:longest]}…" for t in values]
     for place in np.flatnonzero(weights(column) > share).tolist():
         values[place] = f"{_json(values[place])[:longest]}…"
     return values
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return the values in Python's, as Spark gives them: Arrow has a time zone of its own."""
+    values: list[Any] = column.to_pylist()
+    if (in_utc := _in_utc(column.type)) is None:
+        return values
+    return [None if value is None else in_utc(value) for value in values]
+
+
+def _in_utc(type_: pa.DataType) -> Callable[[Any], Any] | None:
+    """Return what puts the times in a value into UTC as Python knows it; None if there are none."""
+    if pa.types.is_timestamp(type_):
+        return lambda value: value.replace(tzinfo=timezone.utc)
+    if pa.types.is_list(type_) and (item := _in_utc(type_.value_type)) is not None:
+        return lambda value: [None if one is None else item(one) for one in value]
+    if not pa.types.is_struct(type_):
+        return None
+    members = {field.name: inner for field in type_ if (inner := _in_utc(field.type)) is not None}
+    if not members:
+        return None
+    return lambda value: {
+        name: members[name](one) if one is not None and name in members else one
+        for name, one in value.items()
+    }
 
 
 def _json(value: Any) -> str:

@@ -1,0 +1,330 @@
+"""Expressions of the set: what they may be made of, of which types, and how DuckDB is asked.
+
+``WRITERS`` is the allow-list: a node of sqlglot's that is not in it, or has a part that its writer
+does not name, is outside. docs/reference/sql.md lists the same, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from singerlake.format.types import BOOLEAN, DIGITS, INTEGER, NUMBER, Kind, Type
+from singerlake.sql.local.outside import OutsideError
+from singerlake.sql.local.values import NESTED, TEXTS, is_literal, literal, same, words
+
+SUM_GUARD, MEAN_GUARD = 9.2e18, 9.0e15
+"""Spark adds up in 64 bits, and means in doubles: so far, no sum in between is beyond what these
+hold exactly, whatever the order is in which rows are added."""
+BEYOND = "singerlake: the order of rows may decide"
+"""The error that DuckDB raises for an aggregate that may be another on Spark."""
+
+Place = tuple[int, int]
+"""A column: the number of the relation, and of the column in it."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """An expression for DuckDB.
+
+    Attributes:
+        sql: Its text.
+        type: Its type.
+        name: What Spark calls it where nothing else does; None if it needs a name.
+        bare: The columns outside of aggregates.
+        inside: The columns within them.
+        aggregate: Whether there is one in it.
+        column: The column, if it is one and nothing else.
+    """
+
+    sql: str
+    type: Type
+    name: str | None = None
+    bare: frozenset[Place] = frozenset()
+    inside: frozenset[Place] = frozenset()
+    aggregate: bool = False
+    column: Place | None = None
+
+    def over(self, sql: str, *others: Written) -> Written:
+        """Return a condition that is made of this one and others."""
+        every = (self, *others)
+        return Written(
+            sql,
+            BOOLEAN,
+            bare=frozenset().union(*(one.bare for one in every)),
+            inside=frozenset().union(*(one.inside for one in every)),
+            aggregate=any(one.aggregate for one in every),
+        )
+
+
+@dataclass
+class Writer:
+    """Writes expressions for DuckDB.
+
+    Attributes:
+        resolve: Finds the column that a node names.
+        texts: The strings of the statement, which are parameters.
+    """
+
+    resolve: Callable[[exp.Column], Written]
+    texts: list[str] = field(default_factory=list)
+
+    def write(self, node: exp.Expr) -> Written:
+        """Write an expression.
+
+        Raises:
+            OutsideError: It is outside of the set.
+        """
+        kind = type(node)
+        if kind not in WRITERS:
+            raise OutsideError(called(node))
+        return WRITERS[kind](self, node)
+
+    def condition(self, node: exp.Expr) -> Written:
+        """Write an expression that is true, false or null."""
+        found = self.write(node)
+        if found.type.kind is not Kind.BOOLEAN:
+            raise OutsideError(f"{words(found.type)} as a condition")
+        return found
+
+    def operand(self, node: exp.Expr) -> Written | None:
+        """Write one side of a comparison: a column or an aggregate; None for a literal."""
+        while isinstance(node, exp.Paren):
+            node = only(node, "this").this
+        if is_literal(node):
+            return None
+        if type(node) not in (exp.Column, *AGGREGATES):
+            raise OutsideError(f"{called(node)} as a side of a comparison")
+        found = self.write(node)
+        if found.type.kind in NESTED:
+            raise OutsideError(f"a comparison of {words(found.type)}")
+        return found
+
+    def against(self, node: exp.Expr, other: Written) -> tuple[str, list[Written]]:
+        """Write what something is compared with, and return what is in it but literals."""
+        found = self.operand(node)
+        if found is None:
+            while isinstance(node, exp.Paren):
+                node = node.this
+            return literal(node, other.type, self.texts), []
+        if not same(found.type, other.type):
+            raise OutsideError(f"a comparison of {words(other.type)} with {words(found.type)}")
+        if found.type.kind is Kind.NUMBER:
+            raise OutsideError("a comparison of two doubles that are not written out")
+        return found.sql, [found]
+
+    def subject(self, node: exp.Expr) -> Written:
+        """Write what a predicate is about, which must not be a literal."""
+        found = self.operand(node)
+        if found is None:
+            raise OutsideError("a literal before a predicate")
+        return found
+
+
+def called(node: exp.Expr) -> str:
+    """Name a node for people."""
+    if isinstance(node, exp.Anonymous):
+        return f"the function {node.name}()"
+    if isinstance(node, exp.Func) and not isinstance(node, (exp.Case, exp.Cast, exp.Exists)):
+        return f"the function {node.sql_name().lower()}()"
+    return type(node).__name__.upper()
+
+
+def only(node: exp.Expr, *names: str) -> exp.Expr:
+    """Return a node that has no part but those named.
+
+    Raises:
+        OutsideError: It has one.
+    """
+    for name, value in node.args.items():
+        if name not in names and value not in (None, False, []):
+            raise OutsideError(f"{called(node)} with {name.strip('_').upper()}")
+    return node
+
+
+def _column(writer: Writer, node: exp.Expr) -> Written:
+    assert isinstance(node, exp.Column)  # noqa: S101  # by the table of writers
+    return writer.resolve(node)
+
+
+def _paren(writer: Writer, node: exp.Expr) -> Written:
+    inner = writer.condition(only(node, "this").this)
+    return inner.over(f"({inner.sql})")
+
+
+def _both(sign: str) -> Callable[[Writer, exp.Expr], Written]:
+    def write(writer: Writer, node: exp.Expr) -> Written:
+        only(node, "this", "expression")
+        left, right = writer.condition(node.this), writer.condition(node.expression)
+        return left.over(f"({left.sql} {sign} {right.sql})", right)
+
+    return write
+
+
+def _not(writer: Writer, node: exp.Expr) -> Written:
+    inner = writer.condition(only(node, "this").this)
+    return inner.over(f"(NOT {inner.sql})")
+
+
+def _compared(sign: str) -> Callable[[Writer, exp.Expr], Written]:
+    turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(sign, sign)
+
+    def write(writer: Writer, node: exp.Expr) -> Written:
+        only(node, "this", "expression")
+        sides, by = (node.this, node.expression), sign
+        left = writer.operand(sides[0])
+        if left is None:
+            sides, by = (sides[1], sides[0]), turned
+            left = writer.subject(sides[0])
+        right, more = writer.against(sides[1], left)
+        return left.over(f"({left.sql} {by} {right})", *more)
+
+    return write
+
+
+def _between(writer: Writer, node: exp.Expr) -> Written:
+    only(node, "this", "low", "high")
+    left = writer.subject(node.this)
+    low, more = writer.against(node.args["low"], left)
+    high, others = writer.against(node.args["high"], left)
+    return left.over(f"({left.sql} BETWEEN {low} AND {high})", *more, *others)
+
+
+def _in(writer: Writer, node: exp.Expr) -> Written:
+    only(node, "this", "expressions")
+    left = writer.subject(node.this)
+    items = [writer.against(one, left) for one in node.expressions]
+    if not items:
+        raise OutsideError("IN of nothing")
+    return left.over(
+        f"({left.sql} IN ({', '.join(sql for sql, _ in items)}))",
+        *(one for _, more in items for one in more),
+    )
+
+
+def _like(writer: Writer, node: exp.Expr) -> Written:
+    only(node, "this", "expression", "negate")
+    left, pattern = writer.subject(node.this), node.expression
+    if left.type.kind not in TEXTS or not isinstance(pattern, exp.Literal):
+        raise OutsideError("LIKE of something else than a string column and a written out pattern")
+    sign = "NOT LIKE" if node.args.get("negate") else "LIKE"
+    return left.over(f"({left.sql} {sign} {literal(pattern, left.type, writer.texts)})")
+
+
+def _is(writer: Writer, node: exp.Expr) -> Written:
+    only(node, "this", "expression")
+    if type(node.expression) is not exp.Null:
+        raise OutsideError("IS of something else than NULL")
+    left = writer.subject(node.this)
+    return left.over(f"({left.sql} IS NULL)")
+
+
+def _count(writer: Writer, node: exp.Expr) -> Written:
+    only(node, "this", "big_int")
+    of = node.this
+    if type(of) is exp.Star or (isinstance(of, exp.Literal) and str(of.this) == "1"):
+        only(of, "this", "is_string")
+        return Written("count(*)", INTEGER, "count(1)", aggregate=True)
+    distinct = type(of) is exp.Distinct
+    if distinct:
+        only(of, "expressions")
+        if len(of.expressions) != 1:
+            raise OutsideError("COUNT of several columns")
+        of = of.expressions[0]
+    column = _argument(writer, node, of)
+    if distinct:
+        grouped(column, "COUNT DISTINCT")
+    word = "DISTINCT " if distinct else ""
+    return _aggregate(f"count({word}{column.sql})", INTEGER, f"count({word}{column.name})", column)
+
+
+def _extreme(word: str) -> Callable[[Writer, exp.Expr], Written]:
+    def write(writer: Writer, node: exp.Expr) -> Written:
+        column = _argument(writer, node, only(node, "this").this)
+        value = f"{word}({column.sql})"
+        if column.type.kind is Kind.NUMBER:
+            # Of 0.0 and -0.0, which are equal, Spark gives the one that it finds first.
+            signs = f"{value} = 0 AND bool_or({column.sql} = 0 AND signbit({column.sql}))"
+            value = f"CASE WHEN {signs} THEN error('{BEYOND}') ELSE {value} END"
+        return _aggregate(value, column.type, f"{word}({column.name})", column)
+
+    return write
+
+
+def _sum(writer: Writer, node: exp.Expr) -> Written:
+    column = _argument(writer, node, only(node, "this").this)
+    sql, name, type_ = column.sql, f"sum({column.name})", column.type
+    if type_.kind is Kind.INTEGER:
+        value = guarded(sql, SUM_GUARD, f"CAST(sum({sql}) AS BIGINT)")
+        return _aggregate(value, type_, name, column)
+    if type_.kind is Kind.DECIMAL:
+        most = float(f"9.9e{DIGITS - 1 - type_.scale}")
+        return _aggregate(guarded(sql, most, f"sum({sql})"), type_, name, column)
+    raise OutsideError(f"SUM of {words(type_)}")
+
+
+def _avg(writer: Writer, node: exp.Expr) -> Written:
+    column = _argument(writer, node, only(node, "this").this)
+    if column.type.kind is not Kind.INTEGER:
+        raise OutsideError(f"AVG of {words(column.type)}")
+    sql = column.sql
+    mean = guarded(sql, MEAN_GUARD, f"CAST(sum({sql}) AS DOUBLE) / count({sql})")
+    return _aggregate(mean, NUMBER, f"avg({column.name})", column)
+
+
+def guarded(column: str, most: float, value: str) -> str:
+    """Write an aggregate that is an error where what is added up may be too much for Spark."""
+    amount = f"sum(abs(CAST({column} AS DOUBLE)))"
+    much = f"{amount} > CAST('{most!r}' AS DOUBLE)"
+    return f"CASE WHEN {much} THEN error('{BEYOND}') ELSE {value} END"
+
+
+def grouped(written: Written, what: str) -> None:
+    """Make sure that equal values of a column are found alike, and shown alike.
+
+    Raises:
+        OutsideError: They may not be: a double may be -0.0.
+    """
+    if written.type.kind in (Kind.NUMBER, *NESTED):
+        raise OutsideError(f"{what} of {words(written.type)}")
+
+
+def _argument(writer: Writer, node: exp.Expr, of: exp.Expr) -> Written:
+    if type(of) is not exp.Column:
+        raise OutsideError(f"{called(node)} of something else than a column")
+    column = writer.write(of)
+    if column.type.kind in NESTED:
+        raise OutsideError(f"{called(node)} of {words(column.type)}")
+    return column
+
+
+def _aggregate(sql: str, type_: Type, name: str, column: Written) -> Written:
+    return Written(sql, type_, name, inside=column.bare, aggregate=True)
+
+
+AGGREGATES = (exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg)
+WRITERS: dict[type[exp.Expr], Callable[[Writer, exp.Expr], Written]] = {
+    exp.Column: _column,
+    exp.Paren: _paren,
+    exp.And: _both("AND"),
+    exp.Or: _both("OR"),
+    exp.Not: _not,
+    exp.EQ: _compared("="),
+    exp.NEQ: _compared("<>"),
+    exp.LT: _compared("<"),
+    exp.LTE: _compared("<="),
+    exp.GT: _compared(">"),
+    exp.GTE: _compared(">="),
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Like: _like,
+    exp.Is: _is,
+    exp.Count: _count,
+    exp.Sum: _sum,
+    exp.Min: _extreme("min"),
+    exp.Max: _extreme("max"),
+    exp.Avg: _avg,
+}
+"""What may be in a condition or a select list."""

@@ -1,0 +1,17 @@
+"""What ends the attempt to answer a statement without Spark."""
+
+from __future__ import annotations
+
+
+class OutsideError(Exception):
+    """The statement has something that is not known to be the same on both engines.
+
+    Never shown as it is: Spark answers instead, or the caller says what to do.
+
+    Args:
+        construct: What it is, as a noun: ``CASE``, ``the function upper()``.
+    """
+
+    def __init__(self, construct: str) -> None:
+        super().__init__(construct)
+        self.construct = construct

@@ -1,0 +1,171 @@
+"""Answers a statement of the set in this process, or says what it has that is outside of it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import pyarrow as pa
+
+from singerlake.engine.choice import LOCAL, EngineChoice
+from singerlake.engine.local import LocalEngine
+from singerlake.errors import UsageError
+from singerlake.format.lake_log import LakeVersion
+from singerlake.format.names import TableName
+from singerlake.format.sql_tables import find
+from singerlake.format.types import Columns
+from singerlake.lake import Lake
+from singerlake.log.lease import ReaderLease
+from singerlake.log.table_state import TableState
+from singerlake.rows.batches.steps import Batches
+from singerlake.rows.blocks.misfits import FAIL
+from singerlake.snapshot import building, index
+from singerlake.snapshot.from_blocks import reading
+from singerlake.snapshot.index import Index
+from singerlake.snapshot.result import LocalResult
+from singerlake.sql.local import duck
+from singerlake.sql.local.outside import OutsideError
+from singerlake.sql.local.relation_rows import RelationRows, columns_of
+from singerlake.sql.local.statement import Answered, Statement
+from singerlake.sql.local.text import parsed
+from singerlake.sql.tables import Relation, Source, Tables
+
+MATERIALIZED_BYTES = 1 << 30
+"""Bytes of Parquet that one process reads while people wait."""
+
+
+@dataclass(frozen=True)
+class LocalQueryResult(LocalResult):
+    """The rows of a statement, which this process computes; see ``QueryResult``, of Spark's.
+
+    Attributes:
+        leases: What keeps vacuums off what it reads, until :meth:`close` or until the result is
+            garbage.
+    """
+
+    sources: Sequence[Source] = ()
+    leases: list[ReaderLease] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, _release, self.leases)
+
+    def __enter__(self) -> LocalQueryResult:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the leases up: nothing more is read. May be called again."""
+        _release(self.leases)
+
+
+def query(
+    lake: Lake,
+    sql: str,
+    choice: EngineChoice,
+    *,
+    row_metadata: bool = False,
+    if_transaction: Mapping[str, int] | None = None,
+    on_type_mismatch: str = FAIL,
+    lake_version: LakeVersion | None = None,
+) -> LocalQueryResult:
+    """Answer a statement without Spark. Arguments are those of Spark's ``query``.
+
+    Args:
+        lake: The lake.
+        sql: One SELECT.
+        choice: Says how much of a table is too much.
+        row_metadata: As for Spark's ``query``.
+        if_transaction: As for Spark's ``query``.
+        on_type_mismatch: As for Spark's ``query``.
+        lake_version: As for Spark's ``query``.
+
+    Raises:
+        OutsideError: It is outside of the set, or a table is too large.
+        ConflictError: A table is no longer at its transaction in ``if_transaction``.
+        InvalidQueryError: It names no column of the tables.
+        NotFoundError: It names a table or a version that is not there.
+        DamagedError: A table's data cannot be read.
+    """
+    tree = parsed(sql)
+    tables = Tables(lake=lake, if_transaction=dict(if_transaction or {}), lake_version=lake_version)
+    try:
+        found: list[TableState] = []
+
+        def find_table(relation: Relation) -> tuple[TableName, Columns, int]:
+            state, parts = _found(tables, relation)
+            found.append(state)
+            return state.table, columns_of(state, row_metadata=row_metadata), parts
+
+        statement = Statement(tree, find_table).answered()
+        strict = on_type_mismatch == FAIL
+        relations = [
+            RelationRows(state, _index(lake, state, choice), used, row_metadata, strict)
+            for state, used in zip(found, statement.used, strict=True)
+        ]
+        computed = _Computed(statement, relations)
+    except BaseException:
+        tables.release()
+        raise
+    return LocalQueryResult(
+        duck.schema_of(statement.columns), computed, list(tables.sources.values()), tables.leases
+    )
+
+
+def _found(tables: Tables, relation: Relation) -> tuple[TableState, int]:
+    """The state that a relation means, and how many parts its name has without a version."""
+    name, state, number = tables.read(relation)
+    tables.note(name, state, number, {})
+    _, version = find(relation.parts, tables.known)
+    return state, len(relation.parts) - (version is not None)
+
+
+def _index(lake: Lake, state: TableState, choice: EngineChoice) -> Index:
+    """The files that hold a state, which are made if it is small."""
+    if not state.from_log:
+        raise OutsideError("a table without a log")
+    table, kept = lake.table(state.table), state.earliest_equal()
+    there = index.sound(table, kept)
+    if choice.name != LOCAL:
+        if there is not None and there.bytes > MATERIALIZED_BYTES:
+            raise OutsideError(f"the table {state.table}, which is large")
+        if there is None and not reading(kept).fits(choice.limit):
+            raise OutsideError(f"the table {state.table}, which is large and not materialized yet")
+    if there is not None:
+        return there
+    made = building.ensure_if_kept(LocalEngine(), table, state, shown=True)
+    if made is None:
+        raise OutsideError(f"the table {state.table}, whose rows cannot be materialized")
+    return made
+
+
+class _Computed:
+    """Computes the rows, from the beginning whenever it is called.
+
+    The first batch is computed at once: until then, Spark may still answer instead.
+    """
+
+    def __init__(self, statement: Answered, relations: Sequence[duck.Opened]) -> None:
+        self._statement, self._relations = statement, relations
+        rows = duck.answered(statement, relations)
+        first = next(rows, None)
+        self._first: Iterator[pa.RecordBatch] | None = (
+            rows if first is None else chain([first], rows)
+        )
+
+    def __call__(self) -> Batches:
+        rows, self._first = self._first, None
+        try:
+            yield from rows or duck.answered(self._statement, self._relations)
+        except OutsideError as error:  # some rows were given already
+            raise UsageError(
+                f"a query with {error.construct} needs Spark: use the engine spark"
+            ) from None
+
+
+def _release(leases: list[ReaderLease]) -> None:
+    for lease in leases:
+        lease.release()

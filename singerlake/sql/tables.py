@@ -1,0 +1,205 @@
+"""The tables that a query reads: which they are, and their states, held by leases.
+
+Whatever computes the query's rows finds its tables here, so that names, versions and transactions
+mean the same on every engine. Imports no pyspark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from singerlake.errors import ConflictError, InvalidQueryError, NotFoundError
+from singerlake.format import sql_tokens
+from singerlake.format.lake_log import LakeVersion
+from singerlake.format.log import FrozenVersion
+from singerlake.format.names import TableName
+from singerlake.format.sql_tables import find
+from singerlake.lake import Lake
+from singerlake.log import lake_log
+from singerlake.log.lease import ReaderLease
+from singerlake.log.table_state import TableState
+from singerlake.nearest import SHOWN, nearest, offer
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table that a query reads.
+
+    Attributes:
+        parts: Its name's parts.
+        start: Where the name begins in the text.
+        end: Where it ends.
+        aliased: Whether an alias follows.
+        version: What stands behind VERSION AS OF.
+        timestamp: What stands behind TIMESTAMP AS OF.
+    """
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+    aliased: bool = False
+    version: str | None = None
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a query read of one table.
+
+    Attributes:
+        table: The table.
+        version: Its version's number; None where the query did not ask for one.
+        transaction: The transaction that was read, which ``if_transaction`` takes.
+        misfits: How many values of a column were replaced because they do not fit it.
+        commit: That transaction's id.
+        erased: The last transaction that had erased rows of the table by then; 0 for none.
+    """
+
+    table: TableName
+    version: int | None
+    transaction: int
+    misfits: Mapping[str, int] = field(default_factory=dict, hash=False)
+    commit: str = ""
+    erased: int = 0
+
+    def __str__(self) -> str:
+        suffix = "" if self.version is None else f".{self.version}"
+        return f"{self.table}{suffix} at transaction {self.transaction}"
+
+
+@dataclass(kw_only=True)
+class Tables:
+    """The lake's tables as a query names them, held from the first look on.
+
+    Attributes:
+        lake: The lake.
+        if_transaction: For tables read at their head: the transaction they must be at.
+        heads: For tables read at their head: the transaction whose state is taken for it.
+        lake_version: Says the versions of tables that are named without one.
+        states: What is read, by the table and its transaction.
+        sources: The same for people.
+        leases: Keep vacuums off what is read.
+    """
+
+    lake: Lake
+    if_transaction: dict[str, int] = field(default_factory=dict)
+    heads: dict[TableName, int] = field(default_factory=dict)
+    lake_version: LakeVersion | None = None
+    states: dict[tuple[TableName, int], TableState] = field(default_factory=dict)
+    sources: dict[tuple[TableName, int, int | None], Source] = field(default_factory=dict)
+    leases: list[ReaderLease] = field(default_factory=list)
+    _heads: dict[TableName, TableState] = field(default_factory=dict)
+    _known: list[TableName] | None = None
+
+    @property
+    def known(self) -> list[TableName]:
+        """The lake's tables, listed once a query."""
+        if self._known is None:
+            self._known = self.lake.tables()
+        return self._known
+
+    def read(self, relation: Relation) -> tuple[TableName, TableState, int | None]:
+        """Return the table that a relation means, its state, and its version's number if asked for.
+
+        Raises:
+            NotFoundError: The lake has no such table or version.
+            InvalidQueryError: The name could mean several tables, or names two versions.
+            ConflictError: The table is not at the transaction that it must be at.
+        """
+        name, version = self.find(relation.parts)
+        if version is not None and (relation.version or relation.timestamp):
+            raise InvalidQueryError(f"{'.'.join(relation.parts)} names two versions at once")
+        pinned = version or relation.version
+        if pinned is None and relation.timestamp is None and self.lake_version is not None:
+            pinned = lake_log.version_of(self.lake_version, name)
+        head = self.head(name)
+        if relation.timestamp is not None:
+            return name, head.at_time(relation.timestamp), None
+        if pinned is not None:
+            frozen, snapshot = self._named(head, pinned)
+            return name, snapshot, None if frozen is None else frozen.number
+        self._check_transaction(head)
+        return name, head.at(self.heads.get(name, head.number)), None
+
+    def note(
+        self,
+        name: TableName,
+        snapshot: TableState,
+        number: int | None,
+        misfits: Mapping[str, int],
+    ) -> None:
+        """Note what is read of a table, for people and for the next query."""
+        self.sources[(name, snapshot.number, number)] = Source(
+            name, number, snapshot.number, misfits, snapshot.commit, snapshot.erased_at
+        )
+
+    def find(self, parts: tuple[str, ...]) -> tuple[TableName, str | None]:
+        """Find the table that a name means, and the version if it has one.
+
+        Raises:
+            NotFoundError: The lake has no such table.
+            InvalidQueryError: It could mean several.
+        """
+        try:
+            return find(parts, self.known)
+        except NotFoundError:
+            if len(parts) == 1:
+                raise
+            raise self.lake.missing(TableName(parts[0], ".".join(parts[1:]))) from None
+
+    def _named(self, head: TableState, wanted: str) -> tuple[FrozenVersion | None, TableState]:
+        try:
+            return head.named(wanted)
+        except NotFoundError as error:
+            other = TableName(head.table.tap, f"{head.table.stream}.{wanted}")
+            if other not in self.known:
+                raise
+            hint = ".".join(map(sql_tokens.quote, (other.tap, other.stream)))
+            raise NotFoundError(f"{error}; the stream of that name is written {hint}") from None
+
+    def head(self, name: TableName) -> TableState:
+        """Return a table's head: one snapshot a query, so that all its parts see the same."""
+        if name not in self._heads:
+            lease = self.lake.table(name).lease().acquire()
+            self.leases.append(lease)
+            self._heads[name] = lease.snapshot
+        return self._heads[name]
+
+    def release(self) -> None:
+        """Give up the leases, where there will be no result."""
+        for lease in self.leases:
+            lease.release()
+
+    def _check_transaction(self, head: TableState) -> None:
+        wanted = self.if_transaction.get(str(head.table), self.if_transaction.get("*"))
+        if wanted is not None and wanted != head.number:
+            raise ConflictError(
+                f"{head.table} is at transaction {head.number}, not {wanted} any more: "
+                "ask again, without --if-transaction"
+            )
+
+
+METADATA_NAMES = ("row_id", "row_version", "transaction")
+"""What the columns of row metadata are called, behind an underscore at least."""
+
+
+def metadata_names(columns: Iterable[str]) -> list[str]:
+    """Return the names of the columns of row metadata, which no column of the table has."""
+    taken = {name.casefold() for name in columns}
+    front = "_"
+    while {f"{front}{name}" for name in METADATA_NAMES} & taken:
+        front += "_"
+    return [f"{front}{name}" for name in METADATA_NAMES]
+
+
+def columns_offered(name: str, columns: Mapping[TableName, list[str]]) -> str:
+    """What to say after "there is no column …", which may be of any of the tables that are read."""
+    wanted = name.rpartition(".")[2].strip("`")
+    near = [
+        f"{column} of {table}" for table, own in columns.items() for column in nearest(wanted, own)
+    ]
+    if near:
+        return f"did you mean {' or '.join(near[:SHOWN])}?"
+    offers = (f"{table}: {offer(wanted, own)}" for table, own in columns.items())
+    return "; ".join(offers) or "no table is read"

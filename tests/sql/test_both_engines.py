@@ -1,0 +1,216 @@
+"""Statements of the set, answered by DuckDB and by Spark: names, types, rows, order and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from singerlake.engine.choice import EngineChoice
+from singerlake.errors import SingerlakeError
+from singerlake.lake import Lake
+from singerlake.sql.local.outside import OutsideError
+from singerlake.sql.local.query import query as on_duckdb
+from singerlake.sql.queries.query import query as on_spark
+from tests.build import commit_rows
+from tests.needs import MORE
+from tests.sql.local_cases import COLUMNS, SAME, T, fill, many_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("quick_plans")
+LOCAL = EngineChoice("local")
+FEW = (0, 7, 30, 52, 60, 78, 96)
+"""Cases that ``make test`` tries: one of each kind."""
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    lake = fill(Lake.open(str(tmp_path_factory.mktemp("both") / "lake"), create=True))
+    commit_rows(lake, "tap-x.many", COLUMNS, ["id"], many_rows())
+    return lake
+
+
+def outcome(asked: Callable[[], Any], *, ordered: bool) -> Any:
+    """What a statement gives, or why it does not."""
+    try:
+        with closing(asked()) as result:
+            types = list(result.to_arrow().schema.types)
+            rows = list(map(repr, result.rows()))
+            first = list(map(repr, result.glimpse(3)))
+            sources = sorted(map(str, result.sources))
+    except SingerlakeError as error:
+        return type(error), str(error)
+    return result.columns, types, rows if ordered else sorted(rows), ordered and first, sources
+
+
+def check(spark: SparkSession, lake: Lake, sql: str, **more: Any) -> Any:
+    """Hold one engine against the other, and return what both give."""
+    ordered = "order by" in sql
+    found = outcome(lambda: on_duckdb(lake, sql, LOCAL, **more), ordered=ordered)
+    assert found == outcome(lambda: on_spark(spark, lake, sql, **more), ordered=ordered)
+    return found
+
+
+@pytest.mark.usefixtures("each_operation")
+@pytest.mark.parametrize(
+    "sql", [pytest.param(sql, marks=() if n in FEW else MORE) for n, sql in enumerate(SAME)]
+)
+def test_duckdb_answers_as_spark(spark: SparkSession, lake: Lake, sql: str) -> None:
+    found = check(spark, lake, sql)
+    assert len(found) > 2, found  # it is no error
+
+
+@pytest.mark.usefixtures("long_runs")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"select * from {T} order by id",
+        f"select _row_id, o._transaction, id from {T} o where _row_version > 1",
+        "select _transaction, count(*) from tap_x.lines group by _transaction",
+        "select * from tap_x.lines where _row_id = '1:3'",
+        f"select _row_id from {T}.`@1`",
+    ],
+)
+def test_row_metadata_is_the_same(spark: SparkSession, lake: Lake, sql: str) -> None:
+    found = check(spark, lake, sql, row_metadata=True)
+    assert found[2]
+
+
+@pytest.mark.usefixtures("long_runs")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"select nope from {T}",
+        f"select id from {T} where o.id = 1 and Id = 2",
+        f"select o.ids from {T} o join tap_x.lines l on o.id = l.order_id",
+        f"select id from {T} order by nope",
+        "select * from tap_x.nope",
+        "select * from tap_y.orders",
+        "select * from orders",
+        f"select * from {T}.7",
+        f"select * from {T}.`@99`",
+        f"select * from {T} version as of 'x'",
+        f"select * from {T}.`@1` version as of '@1'",
+        f"select * from {T} timestamp as of '1999-01-01'",
+    ],
+)
+def test_errors_are_the_same(spark: SparkSession, lake: Lake, sql: str) -> None:
+    try:
+        found = check(spark, lake, sql)
+    except OutsideError:
+        return  # Spark's error is the only one then
+    assert issubclass(found[0], SingerlakeError)
+
+
+WHOLE = ["0", "5", "-7", "9007199254740993", "-9223372036854775808", "2"]
+NUMBERS = ["n", "`we.ird`", "id"]
+LITERALS: dict[str, list[str]] = {
+    **dict.fromkeys(NUMBERS, WHOLE),
+    "x": ["0", "1.5", "-1.50", "0.1", "1e300", "2", "16777217", "1E300", ".5"],
+    "d": ["0", "1.25", "-1.25", "0.1", "12345678.9", "-99999999999.99", "3"],
+    "s": ["''", "'a'", "'b'", "'A'", "'😀'", "'a%'", "'zz'", '"a"'],
+    "mixed": ["'a'", "'1.5'", "'true'", "''"],
+    "Date": ["'d'", "'D'"],
+    "day": ["'2026-01-01'", "date '0001-01-01'", "'9999-12-31'", "'2026-02-28'"],
+    "at": [
+        "'2026-01-01'",
+        "timestamp '2026-01-01 00:00:00.000001'",
+        "'0001-01-01 00:00:00'",
+        "'9999-12-31T23:59:59.999999Z'",
+    ],
+    "flag": ["true", "false"],
+}
+PATTERNS = ["'%'", "'a%'", "'%a'", "'_'", "'%_b%'", "''", "'%é%'"]
+GROUPED = ["n", "d", "s", "mixed", "day", "at", "flag", "`we.ird`", "Date"]
+AGGREGATES = [
+    "count(*)",
+    "count(1)",
+    *(f"{name}({column})" for column in LITERALS for name in ("count", "min", "max")),
+    *(f"count(distinct {column})" for column in GROUPED),
+    *(f"sum({column})" for column in ("id", "`we.ird`", "d")),
+    *(f"avg({column})" for column in ("id", "`we.ird`")),
+]
+
+
+@st.composite
+def predicates(draw: st.DrawFn) -> str:
+    column = draw(st.sampled_from(list(LITERALS)))
+    one = st.sampled_from(LITERALS[column])
+    sign = draw(st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">=", "=="]))
+    forms = [
+        f"{column} {sign} {draw(one)}",
+        f"{draw(one)} {sign} {column}",
+        f"{column} {draw(st.sampled_from(['', 'not ']))}between {draw(one)} and {draw(one)}",
+        f"{column} {draw(st.sampled_from(['', 'not ']))}in ({draw(one)}, {draw(one)})",
+        f"{column} is {draw(st.sampled_from(['', 'not ']))}null",
+        draw(
+            st.sampled_from(["flag", "n = id", "s = mixed", "s < Date", "day <> day", "at <= at"])
+        ),
+        f"{draw(st.sampled_from(['s', 'mixed', 'Date']))} "
+        f"{draw(st.sampled_from(['', 'not ']))}like {draw(st.sampled_from(PATTERNS))}",
+    ]
+    return draw(st.sampled_from(forms))
+
+
+def conditions() -> st.SearchStrategy[str]:
+    """Conditions, mostly without brackets: whose words belong together is for both to know."""
+    return st.recursive(
+        predicates(),
+        lambda inner: st.one_of(
+            st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(" ".join),
+            inner.map(lambda one: f"not {one}"),
+            inner.map(lambda one: f"({one})"),
+        ),
+        max_leaves=5,
+    )
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> str:
+    where = f" where {draw(conditions())}" if draw(st.booleans()) else ""
+    ways = st.sampled_from(["", " asc", " desc", " nulls last", " desc nulls first"])
+    kind = draw(st.sampled_from(["rows", "distinct", "groups", "whole"]))
+    columns = st.lists(st.sampled_from(list(LITERALS)), min_size=1, max_size=4, unique=True)
+    if kind == "rows":
+        chosen = draw(
+            st.sampled_from(["*", ", ".join(draw(columns)), f"{draw(predicates())} as p"])
+        )
+        keys = [f"{one}{draw(ways)}" for one in [*draw(columns), "id"]]
+        order = f" order by {', '.join(keys)}" if draw(st.booleans()) else ""
+        tail = draw(st.sampled_from(["", " limit 3", " limit 5 offset 2"])) if order else ""
+        return f"select {chosen} from tap_x.many{where}{order}{tail}"
+    keys = draw(st.lists(st.sampled_from(GROUPED), min_size=1, max_size=3, unique=True))
+    order = f" order by {', '.join(f'{one}{draw(ways)}' for one in keys)}"
+    order = draw(st.sampled_from(["", order]))
+    if kind == "distinct":
+        return f"select distinct {', '.join(keys)} from tap_x.many{where}{order}"
+    values = ", ".join(draw(st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=4)))
+    if kind == "whole":
+        return f"select {values} from tap_x.many{where}"
+    having = draw(
+        st.sampled_from(["", " having count(*) > 1", " having min(id) < 20 or max(n) = 5"])
+    )
+    return (
+        f"select {', '.join(keys)}, {values} from tap_x.many{where} "
+        f"group by {', '.join(keys)}{having}{order}"
+    )
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_any_statement_of_the_set_is_answered_alike(spark: SparkSession, lake: Lake) -> None:
+    @settings(max_examples=150)
+    @given(statements())
+    def same(sql: str) -> None:
+        try:
+            check(spark, lake, sql)
+        except OutsideError:
+            if "min(x)" not in sql and "max(x)" not in sql:  # some rows have -0.0
+                raise
+
+    same()
