@@ -168,6 +168,6 @@ def register(spark: SparkSession) -> None:
     Args:
         spark: The session.
     """
-    from singerlake.sql.queries.data_source import SingerlakeSource
+    from singerlake.api.spark_source import SingerlakeSource
 
     spark.dataSource.register(SingerlakeSource)

@@ -15,11 +15,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import datasource as ds
 
+from singerlake.api import spark_source
 from singerlake.engine import work
 from singerlake.lake import Lake
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.spark import read_table, register
-from singerlake.sql.queries import data_source, pushed_filters
+from singerlake.sql.queries import pushed_filters
 from tests.build import commit_rows
 
 PROPERTIES = {
@@ -107,7 +108,7 @@ def test_its_module_fails_in_no_way_that_ends_the_search(monkeypatch: pytest.Mon
 
     assert pyspark_singerlake.DefaultSource.name() == "singerlake"
     assert not hasattr(pyspark_singerlake, "Other")
-    monkeypatch.setitem(sys.modules, "singerlake.sql.queries.data_source", None)
+    monkeypatch.setitem(sys.modules, "singerlake.api.spark_source", None)
     assert not hasattr(pyspark_singerlake, "DefaultSource")
 
 
@@ -149,8 +150,8 @@ def test_what_cannot_be_asked_is_refused(
 
 
 def test_a_large_table_is_not_made_here(filled: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_source, "SMALL", work.Work(1, 1))
-    asked = data_source.SingerlakeSource({"path": "tap.s", "lake": filled.store.uri})
+    monkeypatch.setattr(spark_source, "SMALL", work.Work(1, 1))
+    asked = spark_source.SingerlakeSource({"path": "tap.s", "lake": filled.store.uri})
     with pytest.raises(Exception, match="is too large to make one here: freeze it"):
         asked.reader(asked.schema())
 
