@@ -1,4 +1,4 @@
-"""``spark.read.format("singerlake")``: a table as a data source of Spark.
+"""``spark.read.format("singerlake")``: a table, and its changes, as a data source of Spark.
 
 Spark plans such a read in a process that has no session, where no job can be run. So it reads
 materialized snapshots, which every frozen version has, and every snapshot that was queried once.
@@ -8,13 +8,21 @@ That of a small table it makes itself, in that process.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from types import ModuleType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T  # noqa: N812  # as everybody names it
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 
 from singerlake.engine.local import LocalEngine
 from singerlake.engine.work import SMALL
@@ -36,8 +44,10 @@ from singerlake.sql.state.frames import spark_type
 NAME = "singerlake"
 
 
-_OPTIONS = ("path", "lake", "version", "label", "transaction", "time", "on_type_mismatch")
 _STATES = ("version", "label", "transaction", "time")
+_OF_STREAMS = ("since", "max_transactions_per_trigger", "max_rows_per_trigger")
+_CHANGES = "change_feed"
+_OPTIONS = ("path", "lake", *_STATES, "on_type_mismatch", _CHANGES, *_OF_STREAMS)
 _PUSHES = "pyspark.sql.worker.data_source_pushdown_filters"
 """The module in whose process Spark hands conditions over."""
 
@@ -45,8 +55,10 @@ _PUSHES = "pyspark.sql.worker.data_source_pushdown_filters"
 class SingerlakeSource(DataSource):
     """A table of a lake.
 
-    Its options are ``lake``, one of ``version``, ``label``, ``transaction`` and ``time``, and
-    ``on_type_mismatch``; see :func:`singerlake.spark.register`.
+    Its options are ``lake`` and ``on_type_mismatch``; for a snapshot one of ``version``, ``label``,
+    ``transaction`` and ``time``; for a stream of changes ``change_feed``, ``since``,
+    ``max_transactions_per_trigger`` and ``max_rows_per_trigger``; see
+    :func:`singerlake.spark.register`.
     """
 
     @classmethod
@@ -56,18 +68,22 @@ class SingerlakeSource(DataSource):
 
     def schema(self) -> T.StructType:
         """Return the columns, named exactly as the schema's properties."""
+        if self._asks_for_changes():
+            changes: T.StructType = _streams().schema_of(self._named()[0].snapshot().columns)
+            return changes
         _, snapshot = self._requested()
         columns = shape_of(snapshot).columns
         return T.StructType([T.StructField(name, spark_type(type_)) for name, type_ in columns])
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
         """Make what reads the snapshot's files, each in a task."""
-        table, snapshot = self._requested()
-        misfits = self.options.get("on_type_mismatch") or FAIL
-        if misfits not in (FAIL, NULL):
+        if self._asks_for_changes():
             raise UsageError(
-                f"the option on_type_mismatch={misfits!r} is neither {FAIL} nor {NULL}"
+                f"the option {_CHANGES} is one of spark.readStream: compare two snapshots with "
+                "singerlake.spark.diff"
             )
+        table, snapshot = self._requested()
+        misfits = self._misfits()
         built = index.load(table, snapshot) or _made(table, snapshot)
         # Spark fails if a reader takes conditions and the setting for it is off, as it is by
         # default; only where it is on, it asks in this process.
@@ -75,11 +91,62 @@ class SingerlakeSource(DataSource):
         kind = FilteredReader if pushes else IndexReader
         return kind(built, schema.names, misfits)
 
-    def _requested(self) -> tuple[Table, TableState]:
+    def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Make what reads the changes of the table, transaction by transaction."""
+        if not self._asks_for_changes():
+            # Spark asked for the columns before it said that this is a stream.
+            raise UsageError(
+                "a stream gives the changes of a table, with three more columns: add "
+                f'.option("{_CHANGES}", "true")'
+            )
+        table, version = self._named()
+        if version is not None:
+            raise UsageError(f"a stream is of a table: load {table.name}, with since={version}")
+        since = self.options.get("since")
+        limits = self._limit("max_transactions_per_trigger"), self._limit("max_rows_per_trigger")
+        made: DataSourceStreamReader = _streams().reader(
+            table, schema, since, limits, self._misfits()
+        )
+        return made
+
+    def _asks_for_changes(self) -> bool:
         said = {name.lower() for name in self.options}
         if unknown := sorted(said.difference(_OPTIONS)):
             hint = offer(unknown[0], list(_OPTIONS[1:]), "there are none")
             raise UsageError(f"the option {unknown[0]!r} is not known: {hint}")
+        value = str(self.options.get(_CHANGES, "false")).lower()
+        if value not in ("true", "false"):
+            raise UsageError(f"the option {_CHANGES}={value!r} is neither true nor false")
+        wrong = sorted(said.intersection(_STATES if value == "true" else _OF_STREAMS))
+        if wrong and value == "true":
+            raise UsageError(
+                f"a stream has no {wrong[0]}: say where it begins with the option since"
+            )
+        if wrong:
+            raise UsageError(f"the option {wrong[0]} is one of streams, with {_CHANGES}=true")
+        return value == "true"
+
+    def _limit(self, option: str) -> int | None:
+        value = self.options.get(option)
+        if value is None:
+            return None
+        if not re.fullmatch(r"[1-9][0-9]{0,17}", value):
+            raise UsageError(f"the option {option}={value!r} is not a positive number")
+        return int(value)
+
+    def _misfits(self) -> str:
+        misfits = self.options.get("on_type_mismatch") or FAIL
+        if misfits not in (FAIL, NULL):
+            raise UsageError(
+                f"the option on_type_mismatch={misfits!r} is neither {FAIL} nor {NULL}"
+            )
+        return misfits
+
+    def _requested(self) -> tuple[Table, TableState]:
+        table, version = self._named()
+        return table, self._state(table, version).earliest_equal()
+
+    def _named(self) -> tuple[Table, str | None]:
         name = self.options.get("path")
         if not name:
             raise UsageError(
@@ -89,7 +156,7 @@ class SingerlakeSource(DataSource):
         if not uri:
             raise UsageError('no lake is named: .option("lake", "s3://bucket/prefix")')
         table, ref = Lake.open(uri).find(name)
-        return table, self._state(table, ref.version).earliest_equal()
+        return table, ref.version
 
     def _state(self, table: Table, version: str | None) -> TableState:
         asked = {one: self.options[one] for one in _STATES if self.options.get(one)}
@@ -105,6 +172,21 @@ class SingerlakeSource(DataSource):
                 return head.named(f"@{value}")[1]
             return head.named(value)[1]
         return head
+
+
+def _streams() -> ModuleType:
+    """Import what reads streams.
+
+    Raises:
+        UsageError: PySpark is too old for it.
+    """
+    try:
+        from singerlake.api import spark_stream
+    except ImportError as error:
+        raise UsageError(
+            "streams need PySpark 4.2 or later: pip install --upgrade 'pyspark>=4.2'"
+        ) from error
+    return spark_stream
 
 
 def _made(table: Table, snapshot: TableState) -> Index:
