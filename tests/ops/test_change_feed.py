@@ -242,6 +242,25 @@ def test_blocks_are_shared_out_by_size(lake: Lake, monkeypatch: pytest.MonkeyPat
     assert [sum(map(len, part.rows())) for part in parts] == [10, 20, 10]
 
 
+def test_a_block_that_a_vacuum_put_together_gives_what_came_since(lake: Lake) -> None:
+    table = lake.table(by_hand.commit_rows(lake, "tap.t", by_hand.PROPERTIES, ["id"], []).table)
+    head = by_hand.write(lake, table, {"id": 1, "name": "Ada"})
+    first, second = head.number, head.number + 1
+    place = Place.at(head, first)
+    by_hand.write(lake, table, {"id": 2, "name": "Bob"})
+    by_hand.write(lake, table, {"id": 3, "name": "Cy"})
+    assert [block.rows for block in by_hand.merge(table, 1, first).blocks] == [3]
+    feed = ChangeFeed(table)
+    told = [
+        [(one["id"], one["_transaction"]) for one in rows]
+        for rows in (
+            read(feed, place, Place.at(feed.head, second)),
+            read(feed, place, Place.at(feed.head, second + 1)),
+        )
+    ]
+    assert told == [[(2, second)], [(2, second), (3, second + 1)]]
+
+
 @pytest.mark.parametrize("since", ["1", "first", "@1"])
 def test_a_reader_may_begin_after_any_state(lake: Lake, since: str) -> None:
     table = Table(lake.store, write(lake, row(1)).table)
