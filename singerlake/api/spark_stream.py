@@ -1,7 +1,7 @@
 """``spark.readStream.format("singerlake")``: the changes of a table as a stream of Spark.
 
-Spark asks for offsets and partitions in a process that lives as long as the query, and reads the
-partitions in others. So whatever a partition needs goes with it, and the lease is held here.
+Spark asks for offsets and partitions in a process that lives as long as the query, and ends it
+without a word. So nothing is held there: each task that reads a partition takes a lease itself.
 """
 
 from __future__ import annotations
@@ -118,15 +118,6 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition."""
         yield from partition.value.rows()
-
-    def commit(self, end: Mapping[str, Any]) -> None:
-        """Give up the lease of batches that Spark has done."""
-        self._feed.done(Place(**end))
-
-    def stop(self) -> None:
-        """Give up all leases."""
-        if "_feed" in self.__dict__:
-            self._feed.close()
 
 
 def _offset(place: Place) -> dict[str, Any]:

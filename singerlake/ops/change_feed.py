@@ -9,7 +9,9 @@ erased are deletions as long as there is a notice of their keys.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +30,6 @@ from singerlake.format.log import Block, Operation
 from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.log import log, notices, schema_difference
-from singerlake.log.lease import ReaderLease
 from singerlake.log.log import refresh
 from singerlake.log.table_state import TableState
 from singerlake.ops.diff.both_rows import BothRows
@@ -46,7 +47,6 @@ from singerlake.snapshot import from_blocks
 
 logger = logging.getLogger(__name__)
 UPSERT, INSERT, DELETE = "upsert", "insert", "delete"
-_LAST_ORDINAL = (1 << 31) - 1
 
 
 def column_names(columns: Columns) -> tuple[str, str, str]:
@@ -98,7 +98,7 @@ NO_LIMITS = Limits()
 
 
 class ChangeFeed:
-    """Follows a table. Between :meth:`parts` and :meth:`done` no vacuum deletes what a part reads.
+    """Follows a table by its log. Rows are read by the parts, each under a lease of its own.
 
     Args:
         table: The table.
@@ -115,7 +115,6 @@ class ChangeFeed:
         """The table as it was seen last."""
         self.columns = self.head.columns
         """The columns with which all rows are read."""
-        self._leases: list[tuple[int, ReaderLease]] = []
 
     def since(self, state: str) -> Place:
         """Return the place after a state.
@@ -131,8 +130,14 @@ class ChangeFeed:
         return place
 
     def latest(self) -> int:
-        """Look for new transactions, and return the number of the last one."""
-        self._see(refresh(self._table.store, self.head))
+        """Look for new transactions, and return the number of the last one.
+
+        Raises:
+            ConflictError: The columns have changed.
+            DroppedError: The table was dropped.
+        """
+        self.head = refresh(self._table.store, self.head)
+        _check_columns(self.head, self.columns)
         return self.head.number
 
     def next_place(self, start: Place, last: int, limits: Limits = NO_LIMITS) -> Place:
@@ -156,77 +161,46 @@ class ChangeFeed:
         return Place.at(self.head, end) if end else start
 
     def parts(self, start: Place, end: Place) -> list[Part]:
-        """Share out the rows between two places, to be read while their files are protected.
+        """Share out the rows between two places.
 
         Raises:
             ConflictError: The columns have changed.
             NotFoundError: The log is another one, or has expired beyond the start.
         """
-        if start == end:
-            return []
-        lease = ReaderLease(self._table.store, self.head).acquire()
-        self._leases.append((end.transaction, lease))
-        self._see(lease.snapshot)
+        self.latest()
         for place in (start, end):
             _check(self.head, place)
-        return [*self._parts(start.transaction, end.transaction)]
+        return [] if start == end else [*self._parts(start, end.transaction)]
 
-    def done(self, end: Place) -> None:
-        """End the protection of what was read up to a place."""
-        for number, lease in self._leases:
-            if number <= end.transaction:
-                lease.release()
-        self._leases = [one for one in self._leases if one[0] > end.transaction]
-
-    def close(self) -> None:
-        """End all protection. May be called again."""
-        for _, lease in self._leases:
-            lease.release()
-        self._leases = []
-
-    def _see(self, head: TableState) -> None:
-        head.check_there()
-        self.head = head
-        if head.columns != self.columns:
-            raise ConflictError(
-                f"the columns of {head.table} have changed ({_difference(self.columns, head)}): "
-                "start the query again; it resumes where it is, with the columns of now"
-            )
-
-    def _parts(self, start: int, end: int) -> Iterator[Part]:
-        head = self.head
-        common = _Common(self._table, head, self.columns, head.key, self._misfits)
-        if not start and _begins_at_floor(head):
-            start = head.floor
-            yield StatePart(common, start)
-        for one in head.transactions[start:end] if start else ():
+    def _parts(self, start: Place, end: int) -> Iterator[Part]:
+        head, after = self.head, start.transaction
+        source = Source(self._table, self.columns, start, self._misfits)
+        if not after and _begins_at_floor(head):
+            after = head.floor
+            yield StatePart(source, after)
+        for one in head.transactions[after:end] if start.transaction else ():
             if one.operation == Operation.ERASE:
-                yield ErasedPart(common, one.number)
-        blocks = [b for b in head.blocks_after(start) if b.lowest_version <= _last(head, end)]
+                yield ErasedPart(source, one.number)
+        blocks = _blocks(head, _last(head, after), _last(head, end))
         compared = sorted({head.transaction_of_block(b.number) for b in blocks if b.activations})
         for number in compared:
-            first = number == head.first or not head.summary(number - 1).last_block
-            yield StatePart(common, number) if first else ComparedPart(common, number)
-        yield from self._block_parts(common, start, end, blocks, compared)
-
-    def _block_parts(
-        self, common: _Common, start: int, end: int, blocks: list[Block], compared: list[int]
-    ) -> Iterator[Part]:
-        head = self.head
-        some = head.transactions[start:end]
-        numbers = np.array([one.number for one in some], dtype=np.int64)
-        ends = np.array([one.last_block for one in some], dtype=np.int64)
+            first = number == head.first or not _last(head, number - 1)
+            yield StatePart(source, number) if first else ComparedPart(source, number)
+        begin = _last(head, after)
         wanted = [b for b in blocks if b.rows and not _is_of(head, b, compared)]
         for task in block_tasks.split(wanted, 1, block_tasks.TASK_BYTES):
-            names = [self.columns[index][0] for index in common.keys]
-            reader = BlockReader.of(common.table.store, head, [task], self.columns, names)
-            yield BlockPart(
-                common.without_state(), reader, _last(head, start), numbers, ends, compared
-            )
+            yield BlockPart(source, begin, last := min(task[-1].number, _last(head, end)), compared)
+            begin = last
 
 
 def _last(head: TableState, number: int) -> int:
     return head.summary(number).last_block if number else 0
+
+
+def _blocks(head: TableState, after: int, last: int) -> list[Block]:
+    """Return the blocks that may hold rows of some blocks, as these were written."""
+    later = head.blocks[bisect_right(head.blocks, after, key=lambda block: block.number) :]
+    return [block for block in later if block.lowest_version <= last]
 
 
 def _is_of(head: TableState, block: Block, transactions: list[int]) -> bool:
@@ -302,9 +276,24 @@ def _check(head: TableState, place: Place) -> None:
         raise NotFoundError(f"{table} has another key than at transaction {number}: {anew}")
 
 
-def _difference(before: Columns, head: TableState) -> str:
+def _check_columns(head: TableState, columns: Columns) -> None:
+    """Make sure that the table is there, with the columns that it had.
+
+    Raises:
+        ConflictError: It has others.
+        DroppedError: It was dropped.
+    """
+    head.check_there()
+    if head.columns != columns:
+        raise ConflictError(
+            f"the columns of {head.table} have changed ({_difference(columns, head.columns)}): "
+            "start the query again; it resumes where it is, with the new columns"
+        )
+
+
+def _difference(before: Columns, after: Columns) -> str:
     """Say how columns differ."""
-    old, new = dict(before), dict(head.columns)
+    old, new = dict(before), dict(after)
     said = {
         "added": [name for name in new if name not in old],
         "removed": [name for name in old if name not in new],
@@ -315,54 +304,57 @@ def _difference(before: Columns, head: TableState) -> str:
 
 
 @dataclass(frozen=True)
-class _Common:
-    """What all parts know.
+class Source:
+    """What all parts know of where their rows come from.
 
     Attributes:
         table: The table.
-        head: The table's head, as which rows are read; None where that was done already.
-        columns: The head's columns.
-        keys: Indexes of those of the key.
+        columns: Its columns.
+        start: The place at which the batch begins.
         misfits: What becomes of values that do not fit.
     """
 
     table: Table
-    head: TableState | None
     columns: Columns
-    keys: tuple[int, ...]
+    start: Place
     misfits: str
 
-    @property
-    def known(self) -> TableState:
-        """The head."""
-        assert self.head is not None  # noqa: S101  # only parts without it are sent so
-        return self.head
+    @contextmanager
+    def head(self) -> Iterator[TableState]:
+        """Protect the table's files, and return its head.
 
-    @property
-    def new(self) -> str:
-        """What a row that is there is called."""
-        return UPSERT if self.keys else INSERT
+        Raises:
+            ConflictError: The columns have changed.
+            NotFoundError: The log is another one, or has expired beyond the start.
+        """
+        with self.table.lease() as lease:
+            _check(lease.snapshot, self.start)
+            _check_columns(lease.snapshot, self.columns)
+            yield lease.snapshot
 
-    def without_state(self) -> _Common:
-        """Return the same for a part that needs no head: it may have very many blocks."""
-        return _Common(self.table, None, self.columns, self.keys, self.misfits)
+    def reader(self, head: TableState, blocks: list[Block]) -> BlockReader:
+        """Make what reads some blocks, as one task."""
+        names = [self.columns[index][0] for index in head.key]
+        return BlockReader.of(self.table.store, head, [blocks], self.columns, names)
 
     def out(
         self,
+        head: TableState,
         batch: pa.RecordBatch,
         deleted: pa.Array,
-        transactions: NDArray[np.int64],
+        transactions: NDArray[np.int64] | int,
         sequence: NDArray[np.int64],
     ) -> pa.RecordBatch:
         """Return rows as they go out."""
         if self.misfits == FAIL:
             names = [name for name, _ in self.columns]
-            check = MisfitCheck(self.table.name, names, keyed=bool(self.keys))
+            check = MisfitCheck(self.table.name, names, keyed=bool(head.key))
             (batch,) = check(iter([batch]))
-        change = pc.if_else(deleted, DELETE, self.new)
+        change = pc.if_else(deleted, DELETE, UPSERT if head.key else INSERT)
+        numbers = np.broadcast_to(np.asarray(transactions, dtype=np.int64), len(batch))
         own = [batch.column(name) for name in aliases(self.columns)]
         names = [*(name for name, _ in self.columns), *column_names(self.columns)]
-        arrays = [*own, change, pa.array(transactions), pa.array(sequence)]
+        arrays = [*own, change, pa.array(numbers), pa.array(sequence)]
         return pa.RecordBatch.from_arrays(arrays, names)
 
 
@@ -371,39 +363,38 @@ class BlockPart:
     """Rows of some blocks, as they were written.
 
     Attributes:
-        common: What all parts know.
-        reader: Reads the blocks, as one task.
-        after: The last block before the first transaction.
-        numbers: The transactions.
-        ends: The last block of each.
+        source: Where they come from.
+        after: The block before the first, by the numbers that rows had when they were written.
+        last: The last block.
         compared: Transactions whose rows are in other parts.
     """
 
-    common: _Common
-    reader: BlockReader
+    source: Source
     after: int
-    numbers: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    last: int
     compared: Sequence[int]
 
     def rows(self) -> Batches:
         """Read them."""
-        return combined(self._rows())
+        with self.source.head() as head:
+            yield from combined(self._rows(head))
 
-    def _rows(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.reader.rows(self.reader.task(0)):
+    def _rows(self, head: TableState) -> Iterator[pa.RecordBatch]:
+        first, last = (head.transaction_of_block(n) for n in (self.after + 1, self.last))
+        ends = np.array([_last(head, number) for number in range(first, last + 1)], dtype=np.int64)
+        reader = self.source.reader(head, _blocks(head, self.after, self.last))
+        for batch in reader.rows(reader.task(0)):
             blocks = positions.blocks_of(positions.codes_in(batch))
-            place = np.searchsorted(self.ends, blocks)
-            wanted = (blocks > self.after) & (place < len(self.ends))
-            if self.compared:
-                numbers = self.numbers[np.minimum(place, len(self.ends) - 1)]
-                wanted &= ~np.isin(numbers, self.compared)
-            if not self.common.keys:  # a deletion without a key deletes nothing
+            # A block that a vacuum put together may hold others' rows.
+            wanted = (blocks > self.after) & (blocks <= self.last)
+            numbers = first + np.searchsorted(ends, blocks)
+            wanted &= ~np.isin(numbers, self.compared)
+            if not head.key:  # a deletion without a key deletes nothing
                 wanted &= ~batch.column(DELETED).to_numpy(zero_copy_only=False)
             if wanted.any():
-                rows, numbers = batch.filter(pa.array(wanted)), self.numbers[place[wanted]]
-                deleted = rows.column(DELETED)
-                yield self.common.out(rows, deleted, numbers, positions.codes_in(rows))
+                rows = batch.filter(pa.array(wanted))
+                codes, deleted = positions.codes_in(rows), rows.column(DELETED)
+                yield self.source.out(head, rows, deleted, numbers[wanted], codes)
 
 
 @dataclass(frozen=True)
@@ -411,23 +402,24 @@ class StatePart:
     """All rows of a state: a reader that has none yet begins with it.
 
     Attributes:
-        common: What all parts know.
+        source: Where they come from.
         number: The state's transaction.
     """
 
-    common: _Common
+    source: Source
     number: int
 
     def rows(self) -> Batches:
         """Read them."""
-        head, engine = self.common.known, LocalEngine()
-        state = head.at(self.number)
-        shape = Shape(self.common.columns, self.common.keys, survival(state.blocks))
-        plan = from_blocks.planned(engine, self.common.table, state, shape=shape, reads_as=head)
-        for batch in engine.batches(from_blocks.through(engine, plan, combined, "")):
-            numbers = np.full(len(batch), self.number, dtype=np.int64)
-            there = pa.array(np.zeros(len(batch), dtype=bool))
-            yield self.common.out(batch, there, numbers, positions.codes_in(batch))
+        engine, table = LocalEngine(), self.source.table
+        with self.source.head() as head:
+            state = head.at(self.number)
+            shape = Shape(self.source.columns, head.key, survival(state.blocks))
+            plan = from_blocks.planned(engine, table, state, shape=shape, reads_as=head)
+            for batch in engine.batches(from_blocks.through(engine, plan, combined, "")):
+                there = pa.array(np.zeros(len(batch), dtype=bool))
+                codes = positions.codes_in(batch)
+                yield self.source.out(head, batch, there, self.number, codes)
 
 
 @dataclass(frozen=True)
@@ -435,32 +427,32 @@ class ComparedPart:
     """The rows of which a transaction changed the state, compared with the state before it.
 
     Attributes:
-        common: What all parts know.
+        source: Where they come from.
         number: The transaction.
     """
 
-    common: _Common
+    source: Source
     number: int
 
     def rows(self) -> Batches:
         """Compare the states, and read the rows that differ."""
-        head, table, engine = self.common.known, self.common.table, LocalEngine()
-        compared = schema_difference.plan(head, f"@{self.number - 1}", f"@{self.number}")
-        pairs = differing(engine, table, compared).pairs
-        both: BothRows[Any] = BothRows.of(engine, table, compared, pairs, head, shape_of(head))
-        before, last = _last(head, self.number - 1), _last(head, self.number)
-        for batch in engine.batches(both.rows()):
-            codes = batch.column(PAIR).to_numpy()
-            is_after = batch.column(IS_AFTER).to_numpy(zero_copy_only=False)
-            # A pair without a row in the later state is called by the position of the earlier.
-            gone = ~is_after & (positions.blocks_of(codes) <= before)
-            wanted = is_after | gone
-            if not wanted.any():
-                continue
-            rows, gone = batch.filter(pa.array(wanted)), gone[wanted]
-            sequence = np.where(gone, positions.code(last, _LAST_ORDINAL), codes[wanted])
-            numbers = np.full(len(rows), self.number, dtype=np.int64)
-            yield self.common.out(rows, pa.array(gone), numbers, sequence)
+        engine, table = LocalEngine(), self.source.table
+        with self.source.head() as head:
+            compared = schema_difference.plan(head, f"@{self.number - 1}", f"@{self.number}")
+            pairs = differing(engine, table, compared).pairs
+            both: BothRows[Any] = BothRows.of(engine, table, compared, pairs, head, shape_of(head))
+            for batch in engine.batches(both.rows()):
+                yield self._rows(head, batch)
+
+    def _rows(self, head: TableState, batch: pa.RecordBatch) -> pa.RecordBatch:
+        codes = batch.column(PAIR).to_numpy()
+        is_after = batch.column(IS_AFTER).to_numpy(zero_copy_only=False)
+        # A pair without a row in the later state is called by the position of the earlier.
+        gone = ~is_after & (positions.blocks_of(codes) <= _last(head, self.number - 1))
+        codes = np.where(gone, _end(head, self.number), codes)
+        wanted = is_after | gone
+        rows, deleted = batch.filter(pa.array(wanted)), pa.array(gone[wanted])
+        return self.source.out(head, rows, deleted, self.number, codes[wanted])
 
 
 @dataclass(frozen=True)
@@ -468,43 +460,49 @@ class ErasedPart:
     """Deletions of rows that were erased, as long as there is a notice of their keys.
 
     Attributes:
-        common: What all parts know.
+        source: Where they come from.
         number: The transaction of the erasure.
     """
 
-    common: _Common
+    source: Source
     number: int
 
     def rows(self) -> Batches:
         """Read the notice."""
-        head, table = self.common.known, self.common.table
-        (entry,) = log.sound_entries(table.store, table.name, [self.number])
-        keys = notices.read(table.store, table.name, entry)
-        schema_hash, overlay = head.summary(self.number).schema_hash, head.overlay_at(self.number)
-        names = [self.common.columns[index][0] for index in self.common.keys]
-        members = {member_of(head.overlay, name) for name in names}
-        if keys is None or any({member_of(overlay, c) for c in key} != members for key in keys):
-            keys = ()
-            logger.warning(
-                "%s: rows were erased (transaction %d), and there is no notice of their keys any "
-                "more: delete them in the sink",
-                *(table.name, self.number),
-            )
-        if not keys:
-            return
-        before, after = messages.around_record(table.name.stream, entry.time)
-        lines = [messages.schema_line(table.name.stream, head.schema_of(schema_hash))]
-        deleted = {messages.DELETED: Raw(b'"%b"' % entry.time.encode())}
-        for key in keys:
-            record = {member_of(overlay, column): value for column, value in key.items()}
-            lines.append(b"".join((before, encode({**record, **deleted}), after)))
-        text, last = b"".join(lines), _last(head, self.number)
-        block = Block(last, f"{schema_hash}/notice", 0, 0, len(keys), len(text))
-        reader = BlockReader.of(table.store, head, [[block]], self.common.columns, names)
-        rows = decoding.read(text, reader.spec(block, proved=False))
-        numbers = np.full(len(rows), self.number, dtype=np.int64)
-        sequence = np.full(len(rows), positions.code(last, _LAST_ORDINAL), dtype=np.int64)
-        yield self.common.out(rows, rows.column(DELETED), numbers, sequence)
+        table = self.source.table
+        with self.source.head() as head:
+            (entry,) = log.sound_entries(table.store, table.name, [self.number])
+            keys = notices.read(table.store, table.name, entry)
+            then = head.overlay_at(self.number)
+            key = {member_of(head.overlay, self.source.columns[index][0]) for index in head.key}
+            if keys is None or any({member_of(then, name) for name in one} != key for one in keys):
+                logger.warning(
+                    "%s: rows were erased (transaction %d), and there is no notice of their keys "
+                    "any more: delete them in the sink",
+                    *(table.name, self.number),
+                )
+            elif keys:
+                records = [{member_of(then, name): one[name] for name in one} for one in keys]
+                yield self._rows(head, entry.time, records)
+
+    def _rows(self, head: TableState, time: str, records: list[dict[str, Raw]]) -> pa.RecordBatch:
+        """Read records of keys alone as deletions that a block would have."""
+        stream, schema_hash = head.table.stream, head.summary(self.number).schema_hash
+        before, after = messages.around_record(stream, time)
+        deleted = {messages.DELETED: Raw(b'"%b"' % time.encode())}
+        lines = [b"".join((before, encode({**one, **deleted}), after)) for one in records]
+        text = b"".join((messages.schema_line(stream, head.schema_of(schema_hash)), *lines))
+        last = _last(head, self.number)
+        block = Block(last, f"{schema_hash}/notice", 0, 0, len(records), len(text))
+        spec = self.source.reader(head, [block]).spec(block, proved=False)
+        rows = decoding.read(text, spec)
+        sequence = np.full(len(rows), _end(head, self.number), dtype=np.int64)
+        return self.source.out(head, rows, rows.column(DELETED), self.number, sequence)
 
 
 Part = BlockPart | StatePart | ComparedPart | ErasedPart
+
+
+def _end(head: TableState, number: int) -> int:
+    """Return a sequence number behind those of all rows up to a transaction."""
+    return positions.code(_last(head, number), (1 << 31) - 1)

@@ -34,6 +34,11 @@ SOON = "2999-01-01T00:00:00.000000Z"
 Row = tuple[Any, ...]
 
 
+def vacuum(table: Table, *parts: str) -> None:
+    wanted = VacuumOptions(retain_seconds=0, guard=False, parts=parts, lease_wait_seconds=0)
+    vacuums.vacuum(table, wanted)
+
+
 def write(
     lake: Lake, *messages: Any, keys: tuple[str, ...] = ("id",), **options: Any
 ) -> TableState:
@@ -60,7 +65,6 @@ def state(table: Table, number: int | None = None) -> Counter[Row]:
 
 def read(feed: ChangeFeed, start: Place, end: Place) -> list[dict[str, Any]]:
     rows = [row for part in feed.parts(start, end) for b in part.rows() for row in b.to_pylist()]
-    feed.done(end)
     return sorted(rows, key=lambda row: row["_sequence"])
 
 
@@ -90,7 +94,6 @@ class Sink:
             for one in read(feed, self.place, end):
                 self.apply(one)
             self.place = end
-        feed.close()
 
     def apply(self, change: dict[str, Any]) -> None:
         assert self.place.transaction < change["_transaction"]
@@ -148,16 +151,10 @@ class Story:
         here.revert(self.table, self.random.choice(numbers))
 
     def combine(self) -> None:
-        self.vacuum(COMBINE, DELETE)
+        vacuum(self.table, COMBINE, DELETE)
 
     def expire(self) -> None:
-        self.vacuum(*PARTS)
-
-    def vacuum(self, *parts: str) -> None:
-        wanted = VacuumOptions(
-            retain_seconds=0, guard=False, parts=parts, lease_wait_seconds=0, target_file_bytes=2000
-        )
-        vacuums.vacuum(self.table, wanted)
+        vacuum(self.table, *PARTS)
 
 
 @pytest.mark.parametrize("keyed", [True, False])
@@ -208,7 +205,7 @@ def test_freezes_and_vacuums_are_nothing_new(lake: Lake) -> None:
     table = Table(lake.store, write(lake, row(1)).table)
     place = Place.at(table.snapshot(), 1)
     here.freeze(table)
-    vacuums.vacuum(table, VacuumOptions(retain_seconds=0, guard=False, parts=PARTS))
+    vacuum(table, *PARTS)
     feed = ChangeFeed(table)
     assert feed.latest() > 2
     assert feed.next_place(place, feed.latest()) == place
@@ -295,28 +292,30 @@ def test_a_notice_of_another_key_is_not_read(lake: Lake, caplog: pytest.LogCaptu
     assert "there is no notice of their keys" in caplog.text
 
 
-def test_a_lease_lasts_until_the_batch_is_done(lake: Lake) -> None:
+def test_what_is_read_is_protected_and_nothing_in_between(lake: Lake) -> None:
     table = Table(lake.store, write(lake, row(1)).table)
-    feed = ChangeFeed(table)
-    first, second = Place.at(feed.head, 1), Place.at(write(lake, row(2)), 2)
-    feed.parts(Place(), first)
-    feed.parts(first, second)
-    assert len(lease.leases(lake.store, table.name)) == 2
-    feed.done(first)
+    [part] = ChangeFeed(table).parts(Place(), Place.at(table.snapshot(), 1))
+    assert lease.leases(lake.store, table.name) == []
+    rows = part.rows()
+    next(rows)
     assert len(lease.leases(lake.store, table.name)) == 1
-    feed.close()
+    assert [*rows] == []
     assert lease.leases(lake.store, table.name) == []
 
 
-def test_a_batch_that_is_planned_is_read_although_a_vacuum_rewrites_it(lake: Lake) -> None:
-    table = Table(lake.store, write(lake, row(1), row(1, "b")).table)
-    write(lake, row(1, "c"))
+def test_a_batch_that_is_planned_finds_rows_where_a_vacuum_has_put_them(lake: Lake) -> None:
+    write(lake, row(0))
+    table = Table(lake.store, write(lake, row(1), row(2)).table)
+    head = write(lake, row(3), 1)
     feed = ChangeFeed(table)
-    parts = feed.parts(Place(), Place.at(table.snapshot(), 2))
-    options = VacuumOptions(retain_seconds=0, guard=False, parts=PARTS, lease_wait_seconds=0)
-    vacuums.vacuum(table, options)
-    assert [len(batch) for part in parts for batch in part.rows()] == [3]
-    feed.close()
+    start = Place.at(head, 1)
+    parts = feed.parts(start, Place.at(head, 2))
+    vacuum(table, COMBINE, DELETE)
+    assert table.snapshot().blocks[-1].file != head.blocks[-1].file
+    assert [len(batch) for part in parts for batch in part.rows()] == [2]
+    vacuum(table, *PARTS)
+    with pytest.raises(NotFoundError, match="have expired"):
+        [*parts[0].rows()]
 
 
 def test_a_log_that_is_another_is_refused(lake: Lake) -> None:
@@ -330,7 +329,6 @@ def test_a_log_that_is_another_is_refused(lake: Lake) -> None:
             feed.next_place(place, 1)
         with pytest.raises(NotFoundError, match=said):
             feed.parts(Place(), place)
-        feed.close()
 
 
 def test_a_table_that_was_dropped_ends_it(lake: Lake) -> None:
