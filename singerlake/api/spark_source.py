@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from types import ModuleType
 
 import pyarrow as pa
@@ -30,13 +31,13 @@ from singerlake.errors import NotFoundError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.log.table_state import TableState
 from singerlake.nearest import offer
-from singerlake.rows.batches.row_columns import MISFITS
 from singerlake.rows.blocks.misfits import FAIL, NULL
 from singerlake.rows.columns.arrow_types import arrow_type
-from singerlake.rows.state.misfit_steps import MisfitCheck
-from singerlake.rows.state.shape import shape_of
+from singerlake.rows.state.parquet_parts import ROW_GROUP, Share
+from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot import building, from_blocks, index
 from singerlake.snapshot.index import Index
+from singerlake.snapshot.selection import selection
 from singerlake.snapshot.state_reader import StateReader
 from singerlake.sql.queries import pushed_filters
 from singerlake.sql.state.frames import spark_type
@@ -47,7 +48,10 @@ NAME = "singerlake"
 _STATES = ("version", "label", "transaction", "time")
 _OF_STREAMS = ("since", "max_transactions_per_trigger", "max_rows_per_trigger")
 _CHANGES = "change_feed"
-_OPTIONS = ("path", "lake", *_STATES, "on_type_mismatch", _CHANGES, *_OF_STREAMS)
+_OF_SNAPSHOTS = (*_STATES, "columns")
+_OPTIONS = ("path", "lake", *_OF_SNAPSHOTS, "on_type_mismatch", _CHANGES, *_OF_STREAMS)
+TASK_BYTES = 8 << 20
+"""Bytes of materialized files that one task reads, about, if they have enough row groups."""
 _PUSHES = "pyspark.sql.worker.data_source_pushdown_filters"
 """The module in whose process Spark hands conditions over."""
 
@@ -72,8 +76,14 @@ class SingerlakeSource(DataSource):
             changes: T.StructType = _streams().schema_of(self._named()[0].snapshot().columns)
             return changes
         _, snapshot = self._requested()
-        columns = shape_of(snapshot).columns
-        return T.StructType([T.StructField(name, spark_type(type_)) for name, type_ in columns])
+        types = {name: spark_type(type_) for name, type_ in shape_of(snapshot).columns}
+        wanted = [*types]
+        if (said := self.options.get("columns")) is not None:
+            wanted = [name.strip() for name in said.split(",")]
+        for name in wanted:
+            if name not in types:
+                raise UsageError(f"{snapshot.table} has no column {name!r}: {offer(name, types)}")
+        return T.StructType([T.StructField(name, types[name]) for name in wanted])
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
         """Make what reads the snapshot's files, each in a task."""
@@ -84,7 +94,8 @@ class SingerlakeSource(DataSource):
             )
         table, snapshot = self._requested()
         misfits = self._misfits()
-        built = index.load(table, snapshot) or _made(table, snapshot)
+        built = index.sound(table, snapshot) or _made(table, snapshot)
+        _check_columns(built.shape, schema)
         # Spark fails if a reader takes conditions and the setting for it is off, as it is by
         # default; only where it is on, it asks in this process.
         pushes = _PUSHES in sys.modules or _PUSHES in sys.orig_argv
@@ -117,7 +128,7 @@ class SingerlakeSource(DataSource):
         value = str(self.options.get(_CHANGES, "false")).lower()
         if value not in ("true", "false"):
             raise UsageError(f"the option {_CHANGES}={value!r} is neither true nor false")
-        wrong = sorted(said.intersection(_STATES if value == "true" else _OF_STREAMS))
+        wrong = sorted(said.intersection(_OF_SNAPSHOTS if value == "true" else _OF_STREAMS))
         if wrong and value == "true":
             raise UsageError(
                 f"a stream has no {wrong[0]}: say where it begins with the option since"
@@ -189,6 +200,23 @@ def _streams() -> ModuleType:
     return spark_stream
 
 
+def _check_columns(shape: Shape, schema: T.StructType) -> None:
+    """Refuse columns that a caller of ``schema`` has named, and the table does not have so.
+
+    Raises:
+        UsageError: There is one.
+    """
+    known = {name: spark_type(type_) for name, type_ in shape.columns}
+    for field in schema.fields:
+        if field.name not in known:
+            raise UsageError(f"there is no column {field.name!r}: {offer(field.name, known)}")
+        if field.dataType != known[field.name]:
+            raise UsageError(
+                f"the column {field.name!r} is {known[field.name].simpleString()}, not "
+                f"{field.dataType.simpleString()}"
+            )
+
+
 def _made(table: Table, snapshot: TableState) -> Index:
     """Make the materialized snapshot of a small table.
 
@@ -206,50 +234,52 @@ def _made(table: Table, snapshot: TableState) -> Index:
 
 
 class IndexReader(DataSourceReader):
-    """Reads an index, and what it is a layer on.
+    """Reads materialized files of a snapshot.
 
     Args:
-        built: The index.
-        names: The columns' own names.
+        built: The files.
+        names: The columns wanted, by their own names.
         misfits: What becomes of a value that does not fit.
     """
 
     def __init__(self, built: Index, names: list[str], misfits: str) -> None:
-        self._shape = built.shape
-        self._names = names
-        # All columns are read here, so every value must fit.
-        self._check = MisfitCheck(built.table.name, names, keyed=bool(built.shape.keys))
-        self._misfits = misfits
-        self._reader = StateReader.of(built)
+        self._files = [*built.marker.files, *(built.below.marker.files if built.below else [])]
+        self._misfits = built.misfits
+        self._reader = StateReader.proven(built)
+        self._is_local = built.table.store.local_path(built.parts[0].key) if built.parts else None
+        self._selected = selection(
+            built.table.name, built.shape, names, None, strict=misfits == FAIL
+        )
+        self._filter: pc.Expression | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Make one task a file."""
-        return [InputPartition(number) for number in range(self._reader.parts)]
+        """Share out the files by size; a remote one is fetched whole, so one task reads it."""
+        tasks = []
+        for number, file in enumerate(self._files):
+            groups = max(1, file.rows // ROW_GROUP)
+            shares = min(groups, -(-file.bytes // TASK_BYTES)) if self._is_local else 1
+            tasks += [InputPartition((number, Share(one, shares))) for one in range(shares)]
+        return tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one file."""
+        """Read the rows of one share of a file."""
         if partition is None or partition.value is None:
             return  # a snapshot without rows has no files; Spark asks for one part all the same
-        rows = self._reader.part(partition.value, [*self._shape.aliases, MISFITS])
-        for batch in self._check(rows) if self._misfits == FAIL else rows:
-            wanted = self._chosen(batch.select(self._shape.aliases))
-            yield wanted.rename_columns(self._names)
-
-    def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch
+        number, share = partition.value
+        # A value that does not fit is null in the files, and an error all the same.
+        doubtful = self._selected.strict and not self._misfits.isdisjoint(self._selected.used)
+        row_filter = None if doubtful else self._filter
+        read = partial(self._reader.part, number, row_filter=row_filter, share=share)
+        yield from self._selected.rows(read, self._misfits)
 
 
 class FilteredReader(IndexReader):
-    """Reads the rows for which conditions hold. Values that do not fit are found as without any."""
-
-    _filter: pc.Expression | None = None
+    """Reads the rows for which conditions hold, and no row groups that cannot have such rows."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
         """Take the conditions that Arrow means as Spark does, and return the others."""
-        types = {
-            name: (alias, arrow_type(type_))
-            for alias, (name, type_) in zip(self._shape.aliases, self._shape.columns, strict=True)
-        }
+        selected = self._selected
+        types = {name: (name, arrow_type(type_)) for name, type_ in selected.shape.columns}
         for one, expression in pushed_filters.taken(filters, types):
             if expression is None:
                 yield one
@@ -257,6 +287,10 @@ class FilteredReader(IndexReader):
                 self._filter = expression
             else:
                 self._filter = self._filter & expression
-
-    def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch if self._filter is None else batch.filter(self._filter)
+        self._selected = selection(
+            selected.table,
+            selected.shape,
+            selected.schema.names,
+            self._filter,
+            strict=selected.strict,
+        )
