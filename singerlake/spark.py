@@ -155,11 +155,14 @@ def register(spark: SparkSession) -> None:
     - ``lake``: where the lake lies; by default what SINGERLAKE_LAKE says.
     - one of ``version`` (a number, or a label), ``label``, ``transaction`` and ``time``; by
       default the head.
+    - ``columns``: those wanted, as ``id,total``; by default all. Spark does not tell a source which
+      ones a query uses.
     - ``on_type_mismatch``: ``fail`` or ``null``, as for :func:`read_table`.
 
     With ``spark.sql.python.filterPushdown.enabled``, executors drop rows for which conditions do
     not hold (``=``, ``<``, ``in``, ``is null`` and the like, on all columns but doubles, times and
-    nested ones) before these go to Java. Executors must have Singerlake installed.
+    nested ones) before these go to Java, and do not read row groups that cannot match. Executors
+    must have Singerlake installed.
 
     ::
 

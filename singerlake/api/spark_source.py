@@ -50,7 +50,7 @@ _OF_STREAMS = ("since", "max_transactions_per_trigger", "max_rows_per_trigger")
 _CHANGES = "change_feed"
 _OF_SNAPSHOTS = (*_STATES, "columns")
 _OPTIONS = ("path", "lake", *_OF_SNAPSHOTS, "on_type_mismatch", _CHANGES, *_OF_STREAMS)
-TASK_BYTES = 8 << 20
+TASK_BYTES = 32 << 20
 """Bytes of materialized files that one task reads, about, if they have enough row groups."""
 _PUSHES = "pyspark.sql.worker.data_source_pushdown_filters"
 """The module in whose process Spark hands conditions over."""
@@ -82,7 +82,9 @@ class SingerlakeSource(DataSource):
             wanted = [name.strip() for name in said.split(",")]
         for name in wanted:
             if name not in types:
-                raise UsageError(f"{snapshot.table} has no column {name!r}: {offer(name, types)}")
+                raise UsageError(
+                    f"{snapshot.table} has no column {name!r}: {offer(name, list(types))}"
+                )
         return T.StructType([T.StructField(name, types[name]) for name in wanted])
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
@@ -209,7 +211,7 @@ def _check_columns(shape: Shape, schema: T.StructType) -> None:
     known = {name: spark_type(type_) for name, type_ in shape.columns}
     for field in schema.fields:
         if field.name not in known:
-            raise UsageError(f"there is no column {field.name!r}: {offer(field.name, known)}")
+            raise UsageError(f"there is no column {field.name!r}: {offer(field.name, list(known))}")
         if field.dataType != known[field.name]:
             raise UsageError(
                 f"the column {field.name!r} is {known[field.name].simpleString()}, not "
