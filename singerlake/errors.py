@@ -11,6 +11,7 @@
     │   └── DroppedError         3  dropped          a table that somebody dropped
     ├── ConflictError            4  conflict         run it again
     │   └── LockTimeoutError     4  lock_timeout     another writer held the lock too long
+    ├── RequirementsError        4  requirements     a snapshot does not meet what freeze requires
     ├── DataError                5  data             what is stored, or given, is not as it must be
     │   ├── DamagedError         5  damaged          repair the data, or leave it out
     │   ├── NewerFormatError     5  newer_format     written by a newer Singerlake: upgrade
@@ -53,6 +54,13 @@ class SingerlakeError(Exception):
     kind: ClassVar[str] = "failed"
     lines: tuple[str, ...] = ()
     problems: object = None
+
+    @classmethod
+    def of_lines(cls, *lines: str) -> Self:
+        """Return one that lists what it is about: the first line says what happened."""
+        error = cls("\n".join(lines))
+        error.lines = lines
+        return error
 
 
 class UsageError(SingerlakeError):
@@ -100,18 +108,18 @@ class LockTimeoutError(ConflictError):
     kind = "lock_timeout"
 
 
+class RequirementsError(SingerlakeError):
+    """A snapshot that does not meet its requirements, so that nothing is frozen. Lists them."""
+
+    exit_code = 4
+    kind = "requirements"
+
+
 class DataError(SingerlakeError):
     """Data, stored or given, that is not as it must be. Its subclasses say how."""
 
     exit_code = 5
     kind = "data"
-
-    @classmethod
-    def of_lines(cls, *lines: str) -> Self:
-        """Return one that lists what it is about: the first line says what happened."""
-        error = cls("\n".join(lines))
-        error.lines = lines
-        return error
 
 
 class DamagedError(DataError):

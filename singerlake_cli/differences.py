@@ -83,7 +83,7 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], cut: str) 
     lines: list[Sequence[str | None]] = []
     for row in rows:
         head = [results.shown(value) for value in row[:changed]]
-        cells = [[*head, *cell] for cell in _cells(columns, row, changed)]
+        cells = [[*head, *cell] for cell in cells_of(columns, row, changed)]
         lines += cells or [[*head, None, None, None]]
     colours = [_COLOURS.get(str(line[0]), _OTHERWISE) for line in lines]
     headings = ["change", *keys, "column", "before~", "after~"]
@@ -100,10 +100,16 @@ def _both(before: str | None, after: str | None) -> str:
     return f"{NOTHING if before is None else before} → {NOTHING if after is None else after}"
 
 
-def _cells(
+def cells_of(
     columns: Sequence[str], row: Sequence[Any], changed: int
 ) -> Iterator[tuple[str, str | None, str | None]]:
-    """The cells of one row that are shown: the column, and what stood and stands in it."""
+    """Give the cells of one row that are shown: the column, and what stood and stands in it.
+
+    Args:
+        columns: Names of the cells, as ``Diff.flat_rows`` has them.
+        row: The cells.
+        changed: The place of the column ``changed``.
+    """
     names = row[changed]
     for index in range(changed + 1, len(columns), 2):
         name = columns[index].removeprefix("before.")

@@ -41,7 +41,7 @@ def run_id(entry: Entry | None) -> str | None:
 
 def made_by(entry: Entry | None) -> str | None:
     """Return who made a transaction, where that was noted."""
-    said = None if entry is None else entry.version or entry.deletion
+    said = None if entry is None else entry.version or entry.deletion or entry.pointer
     return _noted(entry, "by") or (said.by or None if said is not None else None)
 
 

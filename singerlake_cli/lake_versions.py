@@ -25,6 +25,7 @@ from singerlake_cli.working import working
 if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
     from singerlake.ops.freeze_lake import LakeFreezeOptions, LakeFrozen
+    from singerlake.ops.point import Pointed
 
 DROPPED_FIRST = ("by", "tables", "rows", "proof")
 """Columns that a narrow terminal leaves out, those that matter least first."""
@@ -172,6 +173,17 @@ def frozen_words(table: TableName, version: FrozenVersion, *, new: bool = True) 
         + (f"; it breaks {', '.join(version.violations)}" if version.violations else "")
         + _THERE * (not new)
     )
+
+
+def pointer_words(table: TableName, done: Pointed) -> str:
+    """Say which version a pointer names now, and which it named before."""
+    name = f"{table}@{done.name}"
+    if done.version is None:
+        return f"{name} is removed; it named version {done.before}"
+    if done.transaction is None:
+        return f"{name} names version {done.version.number} already"
+    before = "" if done.before is None else f", and named version {done.before} before"
+    return f"{name} names version {done.version.number} now{before}"
 
 
 def as_json(version: LakeVersion) -> dict[str, Any]:

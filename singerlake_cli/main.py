@@ -33,6 +33,8 @@ COMMANDS = {
     "history": "history",
     "freeze": "freeze",
     "versions": "versions",
+    "point": "point",
+    "cite": "cite",
     "query": "query",
     "rows": "rows",
     "diff": "diff",
@@ -99,6 +101,7 @@ WRITES_MORE = {
 }
 """Commands that change something before, or without, the log entry of a commit."""
 READS = {
+    "cite",
     "diff",
     "data-files",
     "history",

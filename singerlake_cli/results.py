@@ -6,7 +6,7 @@ import base64
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -28,6 +28,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 FIRST_ROWS = 1000
 FORMS = ("table", "csv", "tsv", "jsonl", "parquet")
 """What ``--format`` may be."""
+PAGES = ("html", "markdown")
+"""What it may be besides, of a command that shows its rows to people on a page."""
+_PAGE_SUFFIXES = {".html": "html", ".htm": "html", ".md": "markdown"}
 _SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -40,12 +43,26 @@ _SUFFIXES = {
 
 def row_options(command: Command) -> Command:
     """Add the options of all commands that give rows: in which form, and to where."""
+    return _row_options(command, FORMS, "All but `table` stream any number of rows.")
+
+
+def row_and_page_options(command: Command) -> Command:
+    """Add the same of a command that gives pages for people, too."""
+    return _row_options(
+        command,
+        (*FORMS, *PAGES),
+        "html and markdown are pages for people, table is for the terminal; the others stream any "
+        "number of rows.",
+    )
+
+
+def _row_options(command: Command, forms: Sequence[str], about: str) -> Command:
     options = (
         click.option(
             "--format",
             "form",
-            type=click.Choice(FORMS),
-            help="How rows are printed. All but `table` stream any number of rows.  [default: "
+            type=click.Choice(forms),
+            help=f"How rows are printed. {about}  [default: "
             "what the name of the file in --out ends in, else table]",
         ),
         click.option(
@@ -68,13 +85,14 @@ def row_options(command: Command) -> Command:
     return command
 
 
-def form_of(given: str | None, to: Path | None, *, as_json: bool) -> str:
+def form_of(given: str | None, to: Path | None, *, as_json: bool, pages: bool = False) -> str:
     """Return how rows are given: as it was asked for, else as the file's name says.
 
     Args:
         given: What was said behind ``--format``.
         to: The file that was named.
         as_json: Whether the output is for scripts.
+        pages: Whether the command gives pages, too.
 
     Raises:
         UsageError: Parquet without a file, or a name that says no format.
@@ -86,12 +104,13 @@ def form_of(given: str | None, to: Path | None, *, as_json: bool) -> str:
     if given is not None:
         return given
     suffix = to.suffix.lower()
-    if suffix in _SUFFIXES:
-        return _SUFFIXES[suffix]
+    suffixes = _SUFFIXES | (_PAGE_SUFFIXES if pages else {})
+    if suffix in suffixes:
+        return suffixes[suffix]
     if as_json:
         return "json"
     raise UsageError(
-        f"the name {to.name} does not say the format: end it in {', '.join(_SUFFIXES)}, or add "
+        f"the name {to.name} does not say the format: end it in {', '.join(suffixes)}, or add "
         "--format"
     )
 
@@ -161,6 +180,17 @@ def write(answer: Result, form: str, to: Path | None, *, safe_cells: bool = Fals
             return _write_json(answer, out) if form == "json" else _write_lines(answer, out)
     with _opened(to, lambda text: safe_text.visible(text, spaces=True)) as out:
         return _write_cells(answer, "\t" if form == "tsv" else ",", out, safe_cells)
+
+
+def write_text(text: str, to: Path | None) -> None:
+    """Write a text that is a whole file, or print it.
+
+    Args:
+        text: Ends in a newline.
+        to: The file.
+    """
+    with _opened(to, str) as out:
+        out.write(text)
 
 
 def _write_parquet(answer: Result, to: Path) -> int:

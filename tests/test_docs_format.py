@@ -40,6 +40,7 @@ KINDS = {
     "change-entry": log.Entry,
     "drop": log.Entry,
     "deletion": log.Entry,
+    "pointer": log.Entry,
     "erase": log.Entry,
     "frozen-version": log.FrozenVersion,
     "overlay": overlay.Overlay,
@@ -99,6 +100,8 @@ def test_the_examples_have_the_hash_that_the_page_defines() -> None:
     assert log.decode_entry(EXAMPLES["change-entry"].encode(), 83, "it").previous == found.hash
     dropped = log.decode_entry(EXAMPLES["drop"].encode(), 83, "it")
     deletion = log.decode_entry(EXAMPLES["deletion"].encode(), 83, "it")
+    pointer = log.decode_entry(EXAMPLES["pointer"].encode(), 84, "it")
+    assert pointer.previous == deletion.hash
     erase = log.decode_entry(EXAMPLES["erase"].encode(), 83, "it")
     assert dropped.previous == deletion.previous == erase.previous == found.hash
     metadata.decode(EXAMPLES["manifest"].encode(), metadata.Manifest, "it")

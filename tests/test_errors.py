@@ -17,6 +17,7 @@ KINDS = {
     "DroppedError": ("dropped", 3),
     "ConflictError": ("conflict", 4),
     "LockTimeoutError": ("lock_timeout", 4),
+    "RequirementsError": ("requirements", 4),
     "DataError": ("data", 5),
     "DamagedError": ("damaged", 5),
     "InputError": ("invalid_input", 5),

@@ -29,6 +29,7 @@ ERRORS = {
     "NotFoundError",
     "OutcomeUnknownError",
     "RejectedRowsError",
+    "RequirementsError",
     "RuntimeMissingError",
     "SingerlakeError",
     "StoreError",

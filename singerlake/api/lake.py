@@ -134,6 +134,7 @@ class Lake(lake.Lake):
         comment: str | None = None,
         allow_violations: bool = False,
         again: bool = False,
+        require: Sequence[str] = (),
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> LakeVersion:
@@ -148,6 +149,8 @@ class Lake(lake.Lake):
             comment: Why; kept with it, and with the table versions that are made.
             allow_violations: Even if rows break a constraint of their table.
             again: Make a new lake version even if one names the same versions.
+            require: Requirements that each table must meet, as for :meth:`Table.freeze`; each
+                statement is run once. Unless all are met, no table is frozen.
             engine: As for :meth:`Table.freeze`.
             spark: As for :meth:`Table.freeze`.
 
@@ -155,6 +158,7 @@ class Lake(lake.Lake):
             SingerlakeError: A table could not be frozen; see :meth:`Table.freeze`. There is no
                 lake version then; the next run uses the versions of the others again.
             UsageError: The label cannot be one or is taken, or the list of tables is empty.
+            RequirementsError: A table does not meet a requirement.
             ConflictError: Some table moved at every moment.
         """
         from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan
@@ -162,7 +166,7 @@ class Lake(lake.Lake):
         if tables is not None and not tables:
             raise UsageError("the list of tables is empty: leave it out to freeze all of them")
         named = [self.table(name).name for name in tables or ()]
-        options = LakeFreezeOptions(label, comment, again, allow_violations, named)
+        options = LakeFreezeOptions(label, comment, again, allow_violations, named, require)
         choice = EngineChoice.of(engine, default=self._engine, spark=spark)
         wanted = plan(self, self.tables if tables is None else lambda: named, options)
         done = freeze_lake(self, wanted, options, choice)

@@ -7,7 +7,7 @@ need pyarrow, or pyspark.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +18,7 @@ from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.metadata import TransactionSummary
+from singerlake.log import versions
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -188,6 +189,8 @@ class Table(lake.Table):
         transaction: int | None = None,
         allow_violations: bool = False,
         again: bool = False,
+        pointer: str | None = None,
+        require: Sequence[str] = (),
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> FrozenVersion:
@@ -201,6 +204,10 @@ class Table(lake.Table):
             transaction: Whose state; the last by default.
             allow_violations: Even if rows break a constraint; the version says so.
             again: Make a new version even if the state has one.
+            pointer: A pointer that is moved to the version; see :meth:`point`.
+            require: Requirements that the snapshot must meet, for example ``rows > 0``,
+                ``deleted < 5%``, ``nulls(total) = 0``, ``freshness < 24h``, ``schema unchanged``
+                or ``sql: select …``, which must return no row. They are kept with the version.
             engine: What reads the rows: ``local``, ``spark``, or ``auto`` for this process if the
                 state is small and has no constraints. By default the lake's.
             spark: The session to use; it means Spark.
@@ -210,6 +217,7 @@ class Table(lake.Table):
             UsageError: The label cannot be one or is taken.
             ConflictError: The label was taken meanwhile, or a vacuum came in between.
             DamagedError: A row cannot be read under the table's schema, or breaks its rules.
+            RequirementsError: The snapshot does not meet a requirement. Nothing is frozen.
             RuntimeMissingError: Spark or Java is not installed.
         """
         from singerlake.ops.freeze import FreezeOptions, freeze
@@ -220,8 +228,39 @@ class Table(lake.Table):
             comment=comment,
             again=again,
             allow_violations=allow_violations,
+            pointer=pointer,
+            require=require,
         )
         return freeze(self, options, self._choice(engine, spark)).version
+
+    def pointers(self) -> dict[str, FrozenVersion]:
+        """Return the table's pointers: by name, without the ``@``, the version that each names."""
+        found = versions.pointers(self.snapshot())
+        return {name: version for name, (version, _) in found.items()}
+
+    def point(self, name: str, version: int | str | None) -> FrozenVersion | None:
+        """Move a pointer to a version, or remove it.
+
+        Whatever reads ``@name`` reads the version that it names when it begins.
+
+        Args:
+            name: The pointer's name, for example ``current``.
+            version: The version's number or label, or another pointer, as ``@name``; None removes
+                the pointer.
+
+        Returns:
+            The version that the pointer names now.
+
+        Raises:
+            NotFoundError: There is no such version, or no such pointer to remove.
+            UsageError: The name is not valid, or the version is a transaction.
+            ConflictError: Another process moved the pointer, or deleted the version, in the
+                meantime.
+        """
+        from singerlake.ops.point import point
+
+        wanted = None if version is None else str(version)
+        return point(self.store, self.snapshot(), name, wanted).version
 
     def delete_version(self, version: int | str, *, reason: str) -> DeletedVersion:
         """Delete a frozen version: its number is never used again, its label may be.
@@ -233,7 +272,7 @@ class Table(lake.Table):
         Raises:
             NotFoundError: There is no such version, or it was deleted before.
             UsageError: The reason is empty or too long.
-            ConflictError: Somebody deleted it meanwhile.
+            ConflictError: Somebody deleted it meanwhile, or a pointer names it.
         """
         from singerlake.ops.delete_version import delete_version
 

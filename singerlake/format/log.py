@@ -21,6 +21,8 @@ from singerlake.format.version_notes import (
     Deleted,
     ErasedVersion,
     Erasure,
+    PointerMove,
+    PointerNote,
     VersionDeletion,
     VersionErasure,
 )
@@ -38,6 +40,8 @@ class Operation(str, Enum):
     FREEZE = "freeze"
     DELETE_VERSION = "delete-version"
     """A version is no more; its number is not used again."""
+    POINT = "point"
+    """A pointer names another version from then on, or is removed."""
     REVERT = "revert"
     ALTER = "alter"
     CHANGE = "change"
@@ -178,8 +182,11 @@ class FrozenVersion(
         types: The number of the rules by which its columns are read.
         violations: The names of the constraints that its rows do not keep, where it was frozen all
             the same.
+        requirements: The requirements that its rows met when it was frozen.
         deleted: That it is no more; never in a log entry, whose version always is a new one.
         erased: Each erasure of rows that it had, in order; never in a log entry either.
+        pointed: Each move of a pointer to it, and each removal of one, in order; never in a log
+            entry either.
     """
 
     number: int
@@ -194,8 +201,10 @@ class FrozenVersion(
     by: str = ""
     types: int = 1
     violations: list[str] = []
+    requirements: list[str] = []
     deleted: Deleted | None = None
     erased: list[VersionErasure] = []
+    pointed: list[PointerNote] = []
 
     def _repr_html_(self) -> str:
         """Show the version in a notebook."""
@@ -205,6 +214,7 @@ class FrozenVersion(
         facts: dict[str, object] = {"transaction": str(self.transaction)}
         facts |= {name: getattr(self, name) for name in shown}
         facts["violations"] = ", ".join(self.violations)
+        facts["requirements"] = ", ".join(self.requirements)
         return card(f"Version {self.number}", facts)
 
     @property
@@ -232,6 +242,7 @@ class Entry(
         blocks: The blocks it adds, in order.
         version: The table version it makes (``freeze``, ``change``).
         deletion: The table version that it deletes (``delete-version``).
+        pointer: The pointer that it moves (``point``, ``freeze``).
         erasure: With ``erase-start`` and ``erase``: that rows go for good, and why.
         blocked: With ``erase`` and ``block-keys``: the keys that no row may come with from then on;
             None leaves them as they are.
@@ -271,6 +282,7 @@ class Entry(
     blocks: list[Block] = []
     version: FrozenVersion | None = None
     deletion: VersionDeletion | None = None
+    pointer: PointerMove | None = None
     erasure: Erasure | None = None
     blocked: BlockedKeys | None = None
     erased: list[ErasedVersion] = []
@@ -342,9 +354,11 @@ def decode_entry(data: bytes, number: int, where: str) -> Entry:
         raise DamagedError(f"{where} cannot be read: an entry of format 1 has no hash")
     if form > PLAIN and bool(entry.previous) is (number == 1):
         raise DamagedError(f"{where} cannot be read: it does not say which entry it follows")
-    if entry.version is not None and (entry.version.deleted or entry.version.erased):
+    version = entry.version
+    if version is not None and (version.deleted or version.erased or version.pointed):
         raise DamagedError(
-            f"{where} cannot be read: it makes a version that was deleted or erased from already"
+            f"{where} cannot be read: it makes a version that was deleted, erased from or pointed "
+            "to already"
         )
     if entry.rewritten and (not entry.stands_for or entry.rewritten <= number):
         raise DamagedError(f"{where} cannot be read: no erasure rewrites an entry like that")

@@ -44,8 +44,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9._-]")
 _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?|catalogue\.json", re.IGNORECASE
 )
-_QUOTED = re.compile(r"`((?:[^`]|``)+)`(?:\.(@?[0-9]+))?")
-_VERSION = re.compile(r"@?[0-9]+")
+_POINTER = r"@[A-Za-z][A-Za-z0-9_-]{0,99}"
+_QUOTED = re.compile(rf"`((?:[^`]|``)+)`(?:\.(@?[0-9]+|{_POINTER})|({_POINTER}))?")
+_VERSION = re.compile(rf"@?[0-9]+|{_POINTER}")
+_POINTED = re.compile(rf"(?P<stream>.+)(?P<pointer>{_POINTER})")
 _LOG_ENTRY = re.compile(r"([0-9]{1,18})\.json")
 # Format 1 numbered files of the same times, where it had to; later ones all end at random.
 _TIMES = re.compile(r"\d{8}T\d{12}Z-\d{8}T\d{12}Z(?:-\d+|-[0-9a-f]{16})?\.singer\.gz")
@@ -324,26 +326,35 @@ def lake_version_number(key: str) -> int | None:
 
 @dataclass(frozen=True)
 class TableRef:
-    """What a person writes to mean a table: ``tap.stream``, ``tap.stream.2``, ``tap.stream.@17``.
+    """A table as it is written: ``tap.stream``, with ``.2``, ``.@17`` or ``@current`` after it.
 
     Attributes:
         table: The table.
-        version: A version's number, or ``@`` and a transaction's.
+        version: A version's number, ``@`` and a transaction's, or ``@`` and a pointer's name.
     """
 
     table: TableName
     version: str | None = None
 
     def __str__(self) -> str:
-        return str(self.table) if self.version is None else f"{self.table}.{self.version}"
+        if self.version is None:
+            return str(self.table)
+        joint = "" if is_pointer(self.version) else "."
+        return f"{self.table}{joint}{self.version}"
+
+
+def is_pointer(version: str) -> bool:
+    """Tell whether what stands for a version is a pointer's name with its ``@``."""
+    return re.fullmatch(_POINTER, version) is not None
 
 
 def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
     """Read a table reference.
 
-    The tap id runs to the first dot. A last part of digits is a version, and one of ``@`` and
-    digits a transaction, unless a stream of just that name is known and none without it. In
-    backticks the stream is just what is written, with each backtick doubled: ``tap.`x.1```.
+    The tap id runs to the first dot. A last part of digits is a version, one of ``@`` and
+    digits a transaction, and ``@`` and a word at the end a pointer, unless a stream of just that
+    name is known and none without it. In backticks the stream is just what is written, with each
+    backtick doubled: ``tap.`x.1```.
 
     Args:
         text: As typed.
@@ -357,12 +368,17 @@ def parse_ref(text: str, known: set[TableName] | None = None) -> TableRef:
         raise InvalidNameError(f"{text!r} is not a table: write it as tap.stream")
     whole = TableName(tap, stream)
     if (quoted := _QUOTED.fullmatch(stream)) and (known is None or whole not in known):
-        return TableRef(TableName(tap, quoted[1].replace("``", "`")), quoted[2])
+        stream = quoted[1].replace("``", "`")
+        return TableRef(TableName(tap, stream), quoted[2] or quoted[3])
     base, dot, last = stream.rpartition(".")
     if dot and base and _VERSION.fullmatch(last):
         shorter = TableName(tap, base)
         if known is None or shorter in known or whole not in known:
             return TableRef(shorter, last)
+    if found := _POINTED.fullmatch(stream):
+        shorter = TableName(tap, found["stream"])
+        if known is None or shorter in known or whole not in known:
+            return TableRef(shorter, found["pointer"])
     return TableRef(whole)
 
 

@@ -45,6 +45,38 @@ class Deleted(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     by: str = ""
 
 
+class PointerMove(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The move of a pointer, as a log entry contains it.
+
+    Attributes:
+        name: The pointer's name, without the ``@``.
+        version: The number of the version that it names from then on; 0 removes the pointer.
+        by: Who moved it.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern="^[A-Za-z][A-Za-z0-9_-]{0,99}$")]
+    version: Count
+    by: str = ""
+
+
+class PointerNote(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The move of a pointer, as it is kept with the version that the pointer came to, or left.
+
+    Attributes:
+        name: The pointer's name, without the ``@``.
+        transaction: The transaction that moved it.
+        time: When, ISO 8601 in UTC.
+        by: Who moved it.
+        removed: Whether the pointer was removed; the version is the last that it named.
+    """
+
+    name: str
+    transaction: Count
+    time: str
+    by: str = ""
+    removed: bool = False
+
+
 class Notice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the keys of erased rows are told to readers that are behind, and how long.
 

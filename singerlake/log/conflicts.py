@@ -16,7 +16,8 @@ all but these      the table was not dropped, and neither brought back nor begun
 alter              its plan can still be made, on the present columns; no row came in
                    between, where it goes by the rows
 create             the log is empty, or the table dropped
-delete-version     the version is there, and was not deleted in between
+delete-version     the version is there, was not deleted in between, and no pointer names it
+point              the version is there; the pointer did not move in between
 freeze             the label is free, the state readable, and read by the same rules
 revert             no row, no schema and no key came in between
 change             no schema and no overlay came in between, and no row that it goes by
@@ -52,6 +53,7 @@ CHANGES_NO_ROW = frozenset(
     {
         Operation.FREEZE,
         Operation.DELETE_VERSION,
+        Operation.POINT,
         Operation.ALTER,
         Operation.VACUUM_START,
         Operation.VACUUM,
@@ -353,6 +355,35 @@ def check_version_there(present: TableState, number: int) -> None:
         raise ConflictError(
             f"version {number} of {present.table} was deleted meanwhile by somebody else: nothing "
             f"was changed; see why with: singerlake versions {present.table}"
+        )
+
+
+def check_not_pointed(present: TableState, number: int) -> None:
+    """Refuse to delete a version that a pointer names.
+
+    Raises:
+        ConflictError: One does.
+    """
+    pointers = versions.pointers(present)
+    if named := [name for name, (one, _) in pointers.items() if one.number == number]:
+        listed = ", ".join(f"@{name}" for name in named)
+        raise ConflictError(
+            f"version {number} of {present.table} is named by {listed}: move the pointer first, "
+            f"with: singerlake point {present.table} {named[0]} VERSION"
+        )
+
+
+def check_pointer_unmoved(present: TableState, planned: TableState, name: str) -> None:
+    """Refuse to move a pointer that moved in the meantime.
+
+    Raises:
+        ConflictError: It did.
+    """
+    before, now = (versions.pointers(state).get(name) for state in (planned, present))
+    if (before and before[1]) != (now and now[1]):
+        raise ConflictError(
+            f"another process moved the pointer @{name} of {present.table} in the meantime: "
+            f"nothing was changed; see where it is with: singerlake point {present.table}"
         )
 
 

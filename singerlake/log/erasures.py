@@ -26,6 +26,7 @@ _READS_NO_ROW = frozenset(
         Operation.CREATE,
         Operation.ADOPT,
         Operation.DELETE_VERSION,
+        Operation.POINT,
         Operation.DROP,
         Operation.UNDROP,
         Operation.VACUUM_START,

@@ -18,7 +18,7 @@ from singerlake.format.metadata import DroppedFile
 from singerlake.format.names import TableName
 from singerlake.format.packed import PackedSequence
 from singerlake.format.version_notes import Deleted
-from singerlake.log import chain, erasures, lifetimes, unread
+from singerlake.log import chain, erasures, lifetimes, unread, versions
 from singerlake.log.table_state import TableState
 from singerlake.log.versions import by_number
 
@@ -146,10 +146,7 @@ class Folding:
         self._schemas.update(entry.schemas)
         last = max(last, entry.last_block)
         self._transactions.append(chain.summarize(entry, last, head.schema_hash if head else ""))
-        if entry.version is not None:  # behind the transaction, which may be the one it means
-            self.add_version(entry.version)
-        if entry.deletion is not None:
-            self._delete_version(entry)
+        self._follow_versions(entry)
         if entry.moved or entry.removed:
             self._move(entry)
         if entry.operation == Operation.ERASE:
@@ -164,6 +161,15 @@ class Folding:
             self._overlays[entry.number] = entry.overlay
         self._follow_vacuums(entry)
         self._chain, self._anchored, self._doubtful = entry.chain, True, ""
+
+    def _follow_versions(self, entry: Entry) -> None:
+        """Fold in the version that an entry makes or deletes, and the pointer that it moves."""
+        if entry.version is not None:  # behind the transaction, which may be the one it means
+            self.add_version(entry.version)
+        if entry.deletion is not None:
+            self._delete_version(entry)
+        if entry.pointer is not None:
+            self._frozen = versions.with_pointer(self._frozen, entry)
 
     def _follow_vacuums(self, entry: Entry) -> None:
         """Fold in what an entry says of files that a vacuum deletes, or has deleted."""

@@ -398,7 +398,7 @@ class TableState:
         return self.at(number)
 
     def version(self, name: str) -> FrozenVersion:
-        """Return a table version by its number or its label.
+        """Return a table version by its number, its label, or a pointer, as ``@current``.
 
         Raises:
             NotFoundError: There is none of this name, or it was deleted.
@@ -406,13 +406,16 @@ class TableState:
         return versions.find(self, name)
 
     def named(self, name: str) -> tuple[FrozenVersion | None, TableState]:
-        """Return the table as of what a person names: a version's number or label, or ``@17``.
+        """Return the table as of a version's number, its label, a pointer or a transaction.
+
+        Args:
+            name: ``2``, ``monday``, ``@current`` or ``@17``.
 
         Returns:
             The version, if one was named, and the table as of its transaction.
 
         Raises:
-            NotFoundError: There is no such version or transaction.
+            NotFoundError: There is no such version, pointer or transaction.
         """
         if re.fullmatch(r"@[0-9]{1,18}", name):
             return None, self.at(self.summary(int(name[1:])).number)

@@ -22,6 +22,7 @@ from singerlake.format.version_notes import (
     BlockedKeys,
     ErasedVersion,
     Erasure,
+    PointerMove,
     VersionDeletion,
 )
 from singerlake.log import versions
@@ -63,11 +64,18 @@ class _Unfolding:
         self._pending_lists = dict(checkpoint.pending_lists)
         self._seen: set[str] = set()
         every = versions.known(checkpoint)
-        self._frozen = deque(structs.replace(one, deleted=None, erased=[]) for one in every)
+        self._frozen = deque(
+            structs.replace(one, deleted=None, erased=[], pointed=[]) for one in every
+        )
         self._deletions = {
             one.deleted.transaction: VersionDeletion(one.number, one.deleted.reason, one.deleted.by)
             for one in every
             if one.deleted is not None
+        }
+        self._moves = {
+            note.transaction: PointerMove(note.name, 0 if note.removed else one.number, note.by)
+            for one in every
+            for note in one.pointed
         }
         self._blocked_by = _last_of_blocked(checkpoint, {entry.number for entry in left})
         self._erasures: dict[int, Erasure] = {}
@@ -118,6 +126,7 @@ class _Unfolding:
             blocks=blocks,
             version=self._version(summary),
             deletion=self._deletions.get(summary.number),
+            pointer=self._moves.get(summary.number),
             erasure=self._erasures.get(summary.number),
             erased=self._erased.get(summary.number, []),
             blocked=self._blocked(summary.number),

@@ -12,10 +12,14 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from singerlake.errors import NotFoundError
-from singerlake.format.log import FrozenVersion
+from singerlake.format import names
+from singerlake.format.log import Entry, FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.format.types import RULES
+from singerlake.format.version_notes import PointerNote
 from singerlake.nearest import offer
 
 if TYPE_CHECKING:
@@ -47,12 +51,14 @@ def deleted_since(snapshot: TableState, floor: int) -> list[FrozenVersion]:
 
 
 def find(snapshot: TableState, name: str) -> FrozenVersion:
-    """Return a table version by its number or its label.
+    """Return a table version by its number, its label, or a pointer, as ``@current``.
 
     Raises:
         NotFoundError: There is none of this name, or it was deleted, or went with a table of this
             name that was dropped.
     """
+    if names.is_pointer(name):
+        return pointed(snapshot, name[1:])
     table, frozen = snapshot.table, snapshot.frozen
     for version in frozen:
         if name in (str(version.number), version.label):
@@ -67,6 +73,62 @@ def find(snapshot: TableState, name: str) -> FrozenVersion:
         for v in reversed(frozen)
     }
     raise NotFoundError(f"{table} has no version {name!r}: {offer(name, there, none)}")
+
+
+def pointers(snapshot: TableState) -> dict[str, tuple[FrozenVersion, PointerNote]]:
+    """Return a table's pointers: by name the version that each names, and its last move."""
+    last: dict[str, tuple[FrozenVersion, PointerNote]] = {}
+    for version in by_number(snapshot.frozen, snapshot.deleted_versions):
+        for note in version.pointed:
+            if note.name not in last or last[note.name][1].transaction < note.transaction:
+                last[note.name] = version, note
+    there = (one for one in last.items() if not one[1][1].removed and not one[1][0].deleted)
+    return dict(sorted(there))
+
+
+def pointed(snapshot: TableState, name: str) -> FrozenVersion:
+    """Return the version that a pointer names.
+
+    Args:
+        snapshot: The table.
+        name: The pointer's name, without the ``@``.
+
+    Raises:
+        NotFoundError: The table has no such pointer.
+    """
+    found = pointers(snapshot)
+    if name in found:
+        return found[name][0]
+    table = snapshot.table
+    none = f"set one with: singerlake point {table} {name} VERSION"
+    offered = {f"@{one}": f"@{one}" for one in found}
+    raise NotFoundError(f"{table} has no pointer @{name}: {offer('@' + name, offered, none)}")
+
+
+def with_pointer(frozen: Iterable[FrozenVersion], entry: Entry) -> list[FrozenVersion]:
+    """Note a pointer's move with the version that it came to, or its removal with the one it left.
+
+    Args:
+        frozen: The versions before.
+        entry: Has the move. A version that a rebuild could not bring back is passed over.
+    """
+    move = entry.pointer
+    assert move is not None, "only moves come here"  # noqa: S101
+    every = list(frozen)
+    number = move.version
+    if not number:
+        moves = (
+            (note.transaction, one.number)
+            for one in every
+            for note in one.pointed
+            if note.name == move.name
+        )
+        number = max(moves, default=(0, 0))[1]
+    note = PointerNote(move.name, entry.number, entry.time, move.by, removed=not move.version)
+    return [
+        structs.replace(one, pointed=[*one.pointed, note]) if one.number == number else one
+        for one in every
+    ]
 
 
 def gone_words(head: TableState, version: FrozenVersion) -> str | None:

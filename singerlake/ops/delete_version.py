@@ -55,7 +55,7 @@ def delete_version(
     Raises:
         NotFoundError: There is no such version, or it was deleted before.
         UsageError: The reason is empty or too long, or the table has lost its log.
-        ConflictError: Somebody deleted it, or dropped the table, meanwhile.
+        ConflictError: A pointer names it, or somebody deleted it, or dropped the table, meanwhile.
         StoreError: The store refused.
     """
     _check_reason(reason)
@@ -64,11 +64,13 @@ def delete_version(
             f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
         )
     version, by = head.version(name), current_user()
+    conflicts.check_not_pointed(head, version.number)
     if dry_run:
         return DeletedVersion(version, None, reason, by, _becomes_history(head, version))
 
     def draft(present: TableState) -> Entry:
         conflicts.check_version_there(present, version.number)
+        conflicts.check_not_pointed(present, version.number)
         return draft_entry(
             present.table,
             Operation.DELETE_VERSION,

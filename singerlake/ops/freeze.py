@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import MisfitsError, NotFoundError, SingerlakeError, UsageError
 from singerlake.format.log import Entry, FrozenVersion, Operation
+from singerlake.format.version_notes import PointerMove
 from singerlake.lake import Table
 from singerlake.lineage import told
-from singerlake.log import conflicts
+from singerlake.log import conflicts, versions
 from singerlake.log.commit import commit, current_user, draft_entry, new_writer_id
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
+from singerlake.ops.point import Pointed, point, pointer_name
+from singerlake.ops.requirements.check import check_snapshot, in_sql, requirements_error
+from singerlake.ops.requirements.requirement import Requirement, parse_all
 from singerlake.rows.blocks.misfits import ColumnMisfits, ways_out
 from singerlake.rows.state.fingerprint import Content
 from singerlake.rows.state.parquet_parts import IndexDamagedError
@@ -44,6 +48,10 @@ class FreezeOptions:
         comment: Why; kept with the version.
         again: Make a new version even if the state has one.
         allow_violations: Freeze rows that break the table's constraints; the version says so.
+        pointer: A pointer that is moved to the version, by its name: ``current``.
+        require: Requirements that the snapshot must meet, such as ``rows > 0``; kept with the
+            version.
+        met: Requirements that were checked just now; kept with the version too.
         instead: Finds, in the table as it is then, a version that will do; by default one of the
             same state, with the label, unless ``again``.
     """
@@ -53,6 +61,9 @@ class FreezeOptions:
     comment: str | None = None
     again: bool = False
     allow_violations: bool = False
+    pointer: str | None = None
+    require: Sequence[str] = ()
+    met: Sequence[str] = ()
     instead: Callable[[TableState], FrozenVersion | None] | None = None
 
 
@@ -63,10 +74,12 @@ class Frozen:
     Attributes:
         version: The version as the log has it.
         new: Whether it was made now.
+        pointer: The pointer that names it, if one was to be moved.
     """
 
     version: FrozenVersion
     new: bool
+    pointer: Pointed | None = None
 
 
 def freeze(
@@ -86,22 +99,49 @@ def freeze(
         DamagedError: A row cannot be read under the table's schema.
         MisfitsError: A value does not fit its column.
         ViolationsError: Rows break the table's constraints.
+        RequirementsError: The snapshot does not meet a requirement.
         RuntimeMissingError: Spark is needed, and it or Java is not installed.
     """
     options, choice = options or FreezeOptions(), choice or EngineChoice()
+    if options.pointer is None:
+        return _frozen(table, options, choice)
+    name = pointer_name(options.pointer)
+    before = versions.pointers(table.snapshot()).get(name)
+    done = _frozen(table, replace(options, pointer=name), choice)
+    if done.new:  # in one entry with the version
+        number = None if before is None else before[0].number
+        at = done.version.pointed[-1].transaction
+        return replace(done, pointer=Pointed(name, done.version, number, at))
+    moved = point(table.store, table.snapshot(), name, str(done.version.number))
+    return replace(done, pointer=moved)
+
+
+def _frozen(table: Table, options: FreezeOptions, choice: EngineChoice) -> Frozen:
+    required = parse_all(options.require)
     head = table.snapshot()
-    if (there := _instead(head, options)(head)) is not None:
+    there = _instead(head, options)(head)
+    if there is not None and not required:
         return Frozen(there, new=False)
     # What is refused is refused before Java starts, and before a lease is asked for.
-    engine = _engine_for(choice, plan(head, at=options.at, label=options.label))
+    state = _state(head, options) if there is not None else _plan(head, options).at
+    engine = _engine_for(choice, state, required)
     with table.lease() as lease:
-        return _freeze(table, lease.snapshot, options, choice, engine)
+        return _freeze(table, lease.snapshot, options, required, choice, engine)
+
+
+def _plan(head: TableState, options: FreezeOptions) -> FreezePlan:
+    return plan(head, at=options.at, label=options.label, comment=options.comment)
+
+
+def _state(head: TableState, options: FreezeOptions) -> TableState:
+    return head.at(head.number if options.at is None else options.at)
 
 
 def _freeze(
     table: Table,
     head: TableState,
     options: FreezeOptions,
+    required: Sequence[Requirement],
     choice: EngineChoice,
     engine: Engine[Any],
 ) -> Frozen:
@@ -114,13 +154,18 @@ def _freeze(
 
     find = _instead(head, options)
     if (there := instead(head)) is not None:
+        if required:
+            state = _state(head, options)
+            engine = _engine_for(choice, state, required, engine)
+            _check_required(engine, table, head, state, required, choice)
         return Frozen(there, new=False)
     with told(table, "freeze") as telling:
-        wanted = plan(head, at=options.at, label=options.label, comment=options.comment)
+        wanted = _plan(head, options)
         telling.read(wanted.at)
         # Another time: the table may have grown, or got constraints, since it was looked at.
-        engine = _engine_for(choice, wanted, engine)
+        engine = _engine_for(choice, wanted.at, required, engine)
         content = _content(engine, table, wanted.at)
+        _check_required(engine, table, head, wanted.at, required, choice)
         violations = _violations(engine, table, wanted.at, options)
         with engine.stages("committing"):
             version = commit_version(
@@ -132,6 +177,8 @@ def _freeze(
                 record_fingerprint=content.record_fingerprint,
                 lanes={proof.value: hashed.encoded for proof, hashed in content.hashes.items()},
                 violations=violations,
+                requirements=[*(one.text for one in required), *options.met],
+                pointer=options.pointer,
                 instead=instead,
             )
         telling.wrote(wanted.at, rows=version.rows, version=version)
@@ -159,11 +206,29 @@ def _instead(
     return same_state
 
 
+def _check_required(
+    engine: Engine[Any],
+    table: Table,
+    head: TableState,
+    state: TableState,
+    required: Sequence[Requirement],
+    choice: EngineChoice,
+) -> None:
+    if not required:
+        return
+    if unmet := check_snapshot(engine, table, head, state, required, choice):
+        raise requirements_error({f"{table.name} at transaction {state.number}": unmet})
+
+
 def _engine_for(
-    choice: EngineChoice, wanted: FreezePlan, started: Engine[Any] | None = None
+    choice: EngineChoice,
+    state: TableState,
+    required: Sequence[Requirement],
+    started: Engine[Any] | None = None,
 ) -> Engine[Any]:
-    state = wanted.at
     sql = f"the constraints of {state.table}" if state.overlay.constraints else None
+    if in_sql(required):
+        sql = "a requirement in SQL"
     work = reading(state)
     return choice.engine_for(work, WHAT, sql=sql, started=started)
 
@@ -326,6 +391,8 @@ def commit_version(
     record_fingerprint: str = "",
     lanes: Mapping[str, str] | None = None,
     violations: Sequence[str] = (),
+    requirements: Sequence[str] = (),
+    pointer: str | None = None,
     instead: Callable[[TableState], FrozenVersion | None] = no_other,
 ) -> FrozenVersion:
     """Commit the version.
@@ -339,6 +406,8 @@ def commit_version(
         record_fingerprint: Over their records.
         lanes: What the fingerprints are the hashes of, by the same names, encoded.
         violations: The names of the constraints that the rows do not keep.
+        requirements: Those that were met.
+        pointer: The name of a pointer that is moved to the version in the same transaction.
         instead: Finds, in the table as it is then, a version that will do; nothing is committed
             where there is one.
 
@@ -346,7 +415,8 @@ def commit_version(
         The version, with the number it got; or the one that is there instead.
 
     Raises:
-        ConflictError: The label was taken meanwhile, or a vacuum took blocks away.
+        ConflictError: The label was taken meanwhile, another process moved the pointer, or a
+            vacuum took blocks away.
         StoreError: The store refused.
     """
     transaction, rules = wanted.at.number, wanted.at.rules
@@ -356,6 +426,10 @@ def commit_version(
             raise _ThereAlreadyError(there)
         conflicts.check_label_free(present, wanted.label)
         conflicts.check_readable(present, transaction)
+        move = None
+        if pointer is not None:
+            conflicts.check_pointer_unmoved(present, snapshot, pointer)
+            move = PointerMove(pointer, present.last_version + 1, current_user())
         version = FrozenVersion(
             number=present.last_version + 1,
             transaction=transaction,
@@ -368,12 +442,14 @@ def commit_version(
             by=current_user(),
             types=rules,
             violations=list(violations),
+            requirements=list(requirements),
         )
         return draft_entry(
             present.table,
             Operation.FREEZE,
             writer=new_writer_id(),
             version=version,
+            pointer=move,
             lanes=dict(lanes or {}),
         )
 

@@ -11,14 +11,24 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from singerlake.engine.choice import EngineChoice
+from singerlake.engine.work import Work
 from singerlake.errors import SingerlakeError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.ops import freeze_lake_plan as plans
-from singerlake.ops.freeze import FreezeOptions, Frozen, freeze
+from singerlake.ops.freeze import WHAT, FreezeOptions, Frozen, freeze
 from singerlake.ops.freeze_lake_plan import LakeFreeze
+from singerlake.ops.requirements.check import (
+    Unmet,
+    check_snapshot,
+    in_sql,
+    requirements_error,
+    unmet_in_sql,
+)
+from singerlake.ops.requirements.requirement import Requirement, parse_all
+from singerlake.snapshot.from_blocks import reading
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,8 @@ class LakeFreezeOptions:
         again: Make a new lake version even if one names the same versions.
         allow_violations: Freeze rows that break their table's constraints, too.
         named: Tables that must not be left out, because somebody named them.
+        require: Requirements that each table must meet; statements are run once. Unless all are
+            met, no table is frozen.
     """
 
     label: str | None = None
@@ -38,6 +50,7 @@ class LakeFreezeOptions:
     again: bool = False
     allow_violations: bool = False
     named: Sequence[TableName] = ()
+    require: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -107,8 +120,12 @@ def freeze_lake(
 
     Raises:
         UsageError: The label was taken meanwhile.
+        RequirementsError: A table does not meet a requirement.
         ConflictError: Others made lake versions faster than this one could follow.
     """
+    choice = choice or EngineChoice()
+    if required := parse_all(options.require):
+        _check_required(lake, wanted, required, choice)
     frozen: dict[TableName, Frozen] = {}
     failed: dict[TableName, SingerlakeError] = {}
     for name in each(wanted.missing):
@@ -141,6 +158,34 @@ def _frozen(
         at=wanted.cut.heads[name].number,
         comment=options.comment,
         allow_violations=violations,
+        met=options.require,
         instead=there,
     )
     return freeze(lake.table(name), own, choice)
+
+
+def _check_required(
+    lake: Lake, wanted: LakeFreeze, required: Sequence[Requirement], choice: EngineChoice
+) -> None:
+    """Check all tables, as they were at the cut, before the first is frozen.
+
+    Raises:
+        RequirementsError: One does not meet a requirement.
+    """
+    heads = {name: head.number for name, head in wanted.cut.heads.items()}
+    of_tables = [one for one in required if one.measure != "sql"]
+    found: dict[str, list[Unmet]] = {}
+    for name, number in heads.items():
+        table = lake.table(name)
+        with table.lease() as lease:
+            at = lease.snapshot.at(number)
+            engine = choice.engine_for(reading(at), WHAT)
+            unmet = check_snapshot(engine, table, lease.snapshot, at, of_tables, choice)
+            if unmet:
+                found[f"{name} at transaction {number}"] = unmet
+    if in_sql(required):
+        spark = choice.engine_for(Work(), WHAT, sql="a requirement in SQL")
+        if unmet := [*unmet_in_sql(spark, lake.table(next(iter(heads))), required, heads)]:
+            found["the tables together"] = unmet
+    if found:
+        raise requirements_error(found)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from singerlake.errors import SingerlakeError, UsageError
-from singerlake.format.names import TableName
+from singerlake.format.names import TableName, TableRef
 from singerlake.format.sql_tables import find, reference
 from singerlake.lake import Lake
 from singerlake.nearest import bare, offer
@@ -35,7 +35,7 @@ class Reading:
     def __str__(self) -> str:
         if self.timestamp is not None:
             return f"{self.table} at {self.timestamp}"
-        return str(self.table) if self.version is None else f"{self.table}.{self.version}"
+        return str(TableRef(self.table, self.version))
 
 
 @dataclass(frozen=True)

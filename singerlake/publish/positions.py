@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from singerlake.format import names
 from singerlake.format.names import TableName
+from singerlake.format.sql_tables import find, reference
 from singerlake.lake import Lake
 from singerlake.log.table_state import TableState
 from singerlake.publish.projection import DECIDE_ROWS, Projection
@@ -97,4 +99,20 @@ def due(
         now = lake.table(table_of(state)).snapshot_at(version)
         if (words := behind(state, now)) is not None:
             return words
+    return _moved_pointer(lake, position, projection)
+
+
+def _moved_pointer(lake: Lake, position: Position, projection: Projection) -> str | None:
+    """Say which pointer names another version than the one that was read; None if none does."""
+    known = [*dict.fromkeys(map(table_of, position.sources))]
+    for text in projection.sources:
+        named = reference(text)
+        table, version = find(named.parts, known)
+        pointer = version or named.version or ""
+        if not names.is_pointer(pointer):
+            continue
+        now, _ = lake.table(table).snapshot().named(pointer)
+        read = {one.version for one in position.sources if one.table == str(table)}
+        if now is not None and now.number not in read:
+            return f"{table}{pointer} names version {now.number} now"
     return None

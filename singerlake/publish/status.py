@@ -283,6 +283,8 @@ def _of_source(
     elif not any(head.readable(one.transaction) for one in same):
         text = f"history of {reading} was dropped: will be built anew"
         yield Reason(Why.SOURCE_LOST, text, table)
+    elif now.number < min(one.transaction for one in same):
+        yield Reason(Why.BEHIND, f"{reading} names an earlier version than was read", table)
     else:
         number = max(now.number - max(one.transaction for one in same), 1)
         text = f"{count(number, 'transaction')} behind {reading}"

@@ -1,12 +1,17 @@
-"""How a version is cited."""
+"""How a version, or the result of a query, is cited: by what finds it and what proves it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from singerlake.site import words
 from singerlake.site.pages import TableSummary, Version
+
+_LONGEST = 200
+"""Characters of a name; a citation is a sentence."""
 
 
 @dataclass(frozen=True)
@@ -17,27 +22,130 @@ class Citation:
     bibtex: str
 
 
-def citation(title: str, table: TableSummary, version: Version) -> Citation:
-    """Cite a version by what finds it and what proves it."""
-    owner = f"{words.cut(table.said.owner, 200)}. " if table.said.owner else ""
-    label = f" ({words.cut(version.label, 200)})" if version.label else ""
-    frozen = f", frozen {words.time(version.time)} UTC" if version.time else ""
-    name = words.cut(table.name, 200)
-    text = (
-        f"{owner}{name}, version {version.number}{label}. In: {title}. "
-        f"{version.rows:,} rows{frozen}. Fingerprint {version.fingerprint}."
+@dataclass(frozen=True)
+class Cited:
+    """What is cited.
+
+    Attributes:
+        title: What it is, in words.
+        creator: Who answers for it; empty if nobody is named.
+        publisher: The lake's name.
+        rows: How many rows it has.
+        time: When it was frozen or computed, ISO 8601 in UTC; empty if that is not known.
+        fingerprint: Over the values of its rows.
+        key: What BibTeX calls it.
+        version: The version's number; None for the result of a query.
+        sql: The query.
+        sources: The versions that the query reads.
+    """
+
+    title: str
+    creator: str
+    publisher: str
+    rows: int
+    time: str
+    fingerprint: str
+    key: str
+    version: int | None = None
+    sql: str = ""
+    sources: Sequence[str] = ()
+
+    @property
+    def text(self) -> str:
+        """A sentence."""
+        creator = f"{self.creator}. " if self.creator else ""
+        done = "frozen" if self.version is not None else "computed"
+        when = f", {done} {words.time(self.time)} UTC" if self.time else ""
+        read = f" Read {', '.join(self.sources)}." if self.sources else ""
+        return (
+            f"{creator}{self.title}. In: {self.publisher}.{read} {self.rows:,} rows{when}. "
+            f"Fingerprint {self.fingerprint}."
+        )
+
+    @property
+    def bibtex(self) -> str:
+        """An entry of BibTeX."""
+        read = f", of {', '.join(self.sources)}" if self.sources else ""
+        fields = {
+            "title": self.title,
+            "author": self.creator,
+            "publisher": self.publisher,
+            "year": words.day(self.time)[:4] if self.time else "",
+            "version": "" if self.version is None else str(self.version),
+            "note": f"{self.rows:,} rows, fingerprint {self.fingerprint}{read}",
+        }
+        lines = [f"  {field} = {{{_bibtex(value)}}}," for field, value in fields.items() if value]
+        return "\n".join([f"@dataset{{{self.key},", *lines, "}"])
+
+    @property
+    def datacite(self) -> dict[str, Any]:
+        """Metadata of DataCite, kernel 4, without the identifier that a registration assigns."""
+        document: dict[str, Any] = {
+            "schemaVersion": "http://datacite.org/schema/kernel-4",
+            "types": {"resourceTypeGeneral": "Dataset"},
+            "titles": [{"title": self.title}],
+            "creators": [{"name": self.creator or self.publisher}],
+            "publisher": {"name": self.publisher},
+            "sizes": [f"{self.rows} rows"],
+            "alternateIdentifiers": [
+                {
+                    "alternateIdentifier": self.fingerprint,
+                    "alternateIdentifierType": "Singerlake fingerprint",
+                }
+            ],
+        }
+        if self.time:
+            kind = "Created" if self.version is not None else "Collected"
+            document["publicationYear"] = int(self.time[:4])
+            document["dates"] = [{"date": self.time, "dateType": kind}]
+        if self.version is not None:
+            document["version"] = str(self.version)
+        if self.sql:
+            described = {"description": self.sql, "descriptionType": "Methods"}
+            document["descriptions"] = [described]
+            document["relatedItems"] = [
+                {
+                    "titles": [{"title": source}],
+                    "relatedItemType": "Dataset",
+                    "relationType": "IsDerivedFrom",
+                }
+                for source in self.sources
+            ]
+        return document
+
+
+def cited_version(publisher: str, table: str, owner: str | None, version: Version) -> Cited:
+    """Return what is cited of a version.
+
+    Args:
+        publisher: The lake's name.
+        table: The table's name.
+        owner: Who answers for it.
+        version: The version.
+    """
+    label = f" ({words.cut(version.label, _LONGEST)})" if version.label else ""
+    name = words.cut(table, _LONGEST)
+    return Cited(
+        title=f"{name}, version {version.number}{label}",
+        creator=words.cut(owner, _LONGEST) if owner else "",
+        publisher=publisher,
+        rows=version.rows,
+        time=version.time,
+        fingerprint=version.fingerprint,
+        key=bibtex_key(f"{name}-{version.number}"),
+        version=version.number,
     )
-    key = re.sub(r"[^A-Za-z0-9]+", "-", f"{name}-{version.number}").strip("-")
-    fields = {
-        "title": f"{name}, version {version.number}{label}",
-        "author": words.cut(table.said.owner, 200) if table.said.owner else "",
-        "publisher": title,
-        "year": words.day(version.time)[:4] if version.time else "",
-        "version": str(version.number),
-        "note": f"{version.rows:,} rows, fingerprint {version.fingerprint}",
-    }
-    lines = [f"  {field} = {{{_bibtex(value)}}}," for field, value in fields.items() if value]
-    return Citation(text, "\n".join([f"@dataset{{{key},", *lines, "}"]))
+
+
+def citation(title: str, table: TableSummary, version: Version) -> Citation:
+    """Cite a version on the site."""
+    cited = cited_version(title, table.name, table.said.owner, version)
+    return Citation(cited.text, cited.bibtex)
+
+
+def bibtex_key(text: str) -> str:
+    """Return a key of BibTeX."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
 
 
 def _bibtex(text: str) -> str:

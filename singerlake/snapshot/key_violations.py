@@ -91,7 +91,7 @@ def key_violations(
         rows: How many there are, about.
     """
     parts = max(engine.parts, rows // from_blocks.PART_ROWS)
-    shared = engine.exchange(read(_Counted(columns, called, parts), SPLIT_KEYS), parts, "part")
+    shared = engine.exchange(read(CountedKeys(columns, called, parts), SPLIT_KEYS), parts, "part")
     found = engine.collect(engine.map(shared, _Repeated(len(columns)), _FOUND))
     tables = [packing.unpack(row["first"]) for row in found]
     first = _first(pa.concat_tables(tables), len(columns)) if tables else None
@@ -113,7 +113,7 @@ def _texts(first: pa.Table, columns: Columns) -> Iterator[tuple[list[str], int]]
 
 
 @dataclass
-class _Counted:
+class CountedKeys:
     """Counts the rows of each key among some rows, and splits the keys by part.
 
     The rows that lack a value have one key together, of nulls alone.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="Count what differs between two lake versions, table by table.",
 )
 @click.option("--stat", is_flag=True, help="Only count: rows, and changed cells by column.")
-@results.row_options
+@results.row_and_page_options
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="NUMBER", help="At most so many of the rows."
 )
@@ -74,6 +74,10 @@ def command(
     csv and tsv have the columns change, key.…, changed, and before.… and after.… of each column;
     jsonl and parquet have key, before and after as objects.
 
+    html and markdown are pages for people: counts, changes of the schema, and the cells of the
+    first 200 rows, or of --limit. The HTML page contains its style and asks for nothing from
+    anywhere; the Markdown is for a comment on a pull request.
+
     Tables of up to 32 MiB of messages are compared in this process, others by Spark; --engine
     decides otherwise.
 
@@ -83,6 +87,7 @@ def command(
     \b
     singerlake diff tap-shop.orders monday --stat
     singerlake diff tap-shop.orders 1 2 --out changes.csv
+    singerlake diff tap-shop.orders 1 2 --out changes.html
     singerlake diff tap-shop.orders @17 @18 --format jsonl | jq 'select(.change == "removed").key'
     singerlake diff --lake-versions 2026-q2 2026-q3
     """
@@ -133,7 +138,7 @@ def _file_and_form(
     if force and to is None:
         raise UsageError("--force replaces the file in --out: name one")
     file = None if to is None else NewFile(to, force=force)
-    form = results.form_of(form, to, as_json=shared.json)
+    form = results.form_of(form, to, as_json=shared.json, pages=True)
     if safe_cells and form not in ("csv", "tsv"):
         raise UsageError("--safe-cells is for spreadsheets: add --format csv or tsv")
     return file, form
@@ -198,7 +203,7 @@ def _write(
     *,
     safe_cells: bool,
 ) -> None:
-    if form != "json":
+    if form not in ("json", *results.PAGES):  # these have it inside
         for change in found.compared.schema:
             shared.output.note(f"the schema: {change}")
     if file is None:
@@ -219,6 +224,8 @@ def _write(
 def _write_rows(
     found: Diff[Any], form: str, to: Path | None, limit: int | None, *, safe_cells: bool
 ) -> int:
+    if form in results.PAGES:
+        return _write_page(found, form, to, limit)
     if form == "json":
         found.keep()
         with _comparing(found):
@@ -226,3 +233,12 @@ def _write_rows(
         return results.write_document(members, found.rows(limit), to)
     answer = found.rows(limit) if form in ("jsonl", "parquet") else found.flat_rows(limit)
     return results.write(answer, form, to, safe_cells=safe_cells)
+
+
+def _write_page(found: Diff[Any], form: str, to: Path | None, limit: int | None) -> int:
+    from singerlake_cli.difference_pages import page
+
+    with _comparing(found):
+        text, rows = page(found, form, limit)
+    results.write_text(text, to)
+    return rows

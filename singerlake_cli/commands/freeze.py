@@ -17,12 +17,14 @@ from singerlake_cli.lake_versions import (
     freeze_many,
     frozen_words,
     note_comment,
+    pointer_words,
 )
 from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
+    from singerlake.ops.freeze import Frozen
 
 
 @click.command("freeze")
@@ -44,6 +46,20 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Make a new version even if the state has one, or a lake version even if one names the "
     "same versions.",
+)
+@click.option(
+    "--as",
+    "pointer",
+    metavar="NAME",
+    help="Move the pointer @NAME to the version: see singerlake point.",
+)
+@click.option(
+    "--require",
+    "require",
+    multiple=True,
+    metavar="CONDITION",
+    help="Freeze only if the snapshot meets this: 'rows > 0', 'deleted < 5%', 'nulls(total) = 0', "
+    "'schema unchanged', 'sql: select …'. Repeatable.",
 )
 @click.option(
     "--publish",
@@ -68,6 +84,8 @@ def command(
     transaction: int | None,
     allow_violations: bool,
     again: bool,
+    pointer: str | None,
+    require: tuple[str, ...],
     publish: bool,
     file: Path | None,
     choice: EngineChoice,
@@ -87,11 +105,20 @@ def command(
     already keep it, the others get a new one; --label and the fingerprint are the lake version's.
     If a table cannot be frozen there is no lake version, and the next run goes on from there.
 
+    With --require, all conditions are checked before anything is frozen. If one is not met, the
+    command lists each of these with what it found, freezes nothing and ends with code 4. The
+    version keeps the conditions that it met. Conditions measure: rows; inserted, updated, deleted
+    and unchanged beside the version before, in rows or percent (a first version meets them);
+    nulls(COLUMN) and distinct(COLUMN), in rows or percent; min(COLUMN), max(COLUMN), sum(COLUMN);
+    freshness, the time since the newest record was committed; schema unchanged; and sql: a
+    SELECT that must return no row. Statements need Spark.
+
     \b
     singerlake freeze tap-shop.orders
     singerlake freeze tap-shop.orders --label 2026-q3 --comment "as reported"
     singerlake freeze tap-shop.orders --transaction 17
     singerlake freeze tap-shop.orders --publish
+    singerlake freeze tap-shop.orders --require "rows > 0" --require "deleted < 5%" --as current
     singerlake freeze --all --label 2026-q3
     singerlake freeze tap-shop tap-crm.people --label 2026-q3
     """
@@ -106,8 +133,8 @@ def command(
     many = every or len(tables) > 1 or "." not in tables[0]
     chosen = choose(lake, tables, every=every) if many else None
     if chosen is not None and not chosen.alone:
-        _check_many(transaction, publish=publish)
-        wanted = LakeFreezeOptions(label, comment, again, allow_violations, chosen.named)
+        _check_many(transaction, pointer, publish=publish)
+        wanted = LakeFreezeOptions(label, comment, again, allow_violations, chosen.named, require)
         freeze_many(shared, lake, chosen, wanted, choice)
         return
     lake_table, ref = lake.find(tables[0])
@@ -116,19 +143,14 @@ def command(
             f"{ref} is frozen already; to freeze an earlier snapshot use --transaction"
         )
     projections = _publishing(lake, lake_table, file) if publish else []
-    options = FreezeOptions(transaction, label, comment, again, allow_violations)
+    options = FreezeOptions(transaction, label, comment, again, allow_violations, pointer, require)
     with working(f"freezing {lake_table.name}"):
         frozen = freeze(lake_table, options, choice)
-    version, new = frozen.version, frozen.new
-    document = {**structs.asdict(version), "new": new}
-
-    def say_frozen() -> None:
-        output.say(frozen_words(ref.table, version, new=new))
-
-    if not new:
-        note_comment(shared, version.comment, comment)
+    if not frozen.new:
+        note_comment(shared, frozen.version.comment, comment)
+    document = {**structs.asdict(frozen.version), "new": frozen.new}
     if not publish:
-        shared.output.result(lambda: document, say_frozen)
+        shared.output.result(lambda: document, lambda: _say(lake_table, frozen))
         return
     from singerlake.ops.publish.outcome import PublishOptions
     from singerlake_cli.publishing import as_json, end, outcomes, say
@@ -136,7 +158,7 @@ def command(
     done = list(outcomes(lake, projections, PublishOptions(), choice))
 
     def print_both() -> None:
-        say_frozen()
+        _say(lake_table, frozen)
         for outcome in done:
             say(outcome)
 
@@ -145,7 +167,15 @@ def command(
     end(shared, done)
 
 
-def _check_many(transaction: int | None, *, publish: bool) -> None:
+def _say(table: Table, frozen: Frozen) -> None:
+    output.say(frozen_words(table.name, frozen.version, new=frozen.new))
+    if frozen.pointer is not None:
+        output.say(pointer_words(table.name, frozen.pointer))
+
+
+def _check_many(transaction: int | None, pointer: str | None, *, publish: bool) -> None:
+    if pointer is not None:
+        raise UsageError("--as is for one table: use --label to name a lake version")
     if transaction is not None:
         raise UsageError(
             "--transaction is for one table: many are frozen as they are at one moment"

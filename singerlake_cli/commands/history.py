@@ -22,6 +22,7 @@ OPERATIONS = (
     "sync",
     "freeze",
     "delete-version",
+    "point",
     "revert",
     "alter",
     "change",
@@ -141,6 +142,9 @@ def _note(snapshot: TableState, entry: Entry | None) -> str | None:
         done.append(f"without transaction{'s'[: len(undone) > 1]} {', '.join(map(str, undone))}")
     if (gone := entry.deletion) is not None:
         done.append(f"deleted version {gone.version}: {gone.reason}")
+    if (move := entry.pointer) is not None:
+        to = f"names version {move.version}" if move.version else "is removed"
+        done.append(f"@{move.name} {to}")
     done += _refreshed(entry.metadata)
     if entry.overlay is not None:
         from singerlake.format.overlay_words import differences  # late: few transactions alter
@@ -211,6 +215,8 @@ def _in_full(summary: TransactionSummary, entry: Entry | None) -> dict[str, Any]
             known["overlay"] = to_builtins(entry.overlay)
         if entry.deletion is not None:
             known["deletion"] = structs.asdict(entry.deletion)
+        if entry.pointer is not None:
+            known["pointer"] = structs.asdict(entry.pointer)
         if entry.version is not None:
             known["version"] = structs.asdict(entry.version)
     return known

@@ -16,6 +16,7 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.log import lake_log
 from singerlake.log import versions as all_versions
+from singerlake.log.table_state import TableState
 from singerlake.log.versions import deletion_words, erasure_words
 from singerlake_cli import output
 from singerlake_cli.lake_versions import show_all, show_one
@@ -88,7 +89,7 @@ def command(
         versions = [snapshot.version(ref.version)]
     shared.output.result(
         lambda: [structs.asdict(version) for version in versions],
-        lambda: _print(ref.table, versions),
+        lambda: _print(snapshot, versions),
     )
 
 
@@ -149,7 +150,8 @@ def _print_deleted(table: TableName, done: DeletedVersion) -> None:
         )
 
 
-def _print(table: TableName, versions: Sequence[FrozenVersion]) -> None:
+def _print(head: TableState, versions: Sequence[FrozenVersion]) -> None:
+    table = head.table
     if not versions:
         output.say(f"{table} has no versions; to freeze one: singerlake freeze {table}")
         return
@@ -184,6 +186,9 @@ def _print(table: TableName, versions: Sequence[FrozenVersion]) -> None:
     if marked := [v for v in versions if v.violations]:
         broken = (f"{v.number} breaks {', '.join(v.violations)}" for v in marked)
         note += f" · {'; '.join(broken)}"
+    pointers = all_versions.pointers(head)
+    if named := [f"@{name} names {one.number}" for name, (one, _) in pointers.items()]:
+        note += f" · {', '.join(named)}"
     deleted = [deletion_words(table, v) for v in versions if v.deleted is not None]
     erased = [words for v in versions for words in erasure_words(v)]
     output.print_table(str(table), columns, rows, note, *deleted, *erased, drop=DROPPED_FIRST)

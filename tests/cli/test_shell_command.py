@@ -28,6 +28,7 @@ from singerlake_cli.shell import editing
 from singerlake_cli.shell.editing import Completer
 from tests.build import commit_rows
 from tests.cli.call import run
+from tests.needs import MORE
 
 PROPERTIES = {"id": {"type": "integer"}}
 PATIENCE = 120.0
@@ -277,8 +278,17 @@ def test_ctrl_c_ends_a_query_and_not_the_shell(terminal: Terminal) -> None:
     assert not java & children(terminal.pid)
     terminal.type("select max(id) + 1 as n from tap_shop.orders;\n")
     assert " 2001" in terminal.until(editing.PROMPT)
-    again = children(terminal.pid)
-    (pid,) = again
+    terminal.type("exit\n")
+    assert terminal.end() == 0
+
+
+@MORE
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_shell_starts_java_again_after_it_was_killed(terminal: Terminal) -> None:
+    terminal.until(editing.PROMPT)
+    terminal.type("select count(*) as n from tap_shop.orders;\n")
+    assert " 2000" in terminal.until(editing.PROMPT)
+    (pid,) = children(terminal.pid)
     os.kill(pid, signal.SIGKILL)  # as the system does where memory runs out
     while " Z " not in Path(f"/proc/{pid}/stat").read_text():
         time.sleep(0.05)

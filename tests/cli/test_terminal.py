@@ -7,6 +7,7 @@ ready made: what is tested is what they print.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import re
 from collections.abc import Callable
@@ -146,6 +147,8 @@ CASES = {
     "history": Case(["history", TABLE], ["no.", "sync", "freeze", "combine", "refunds"]),
     "history --operation": Case(["history", TABLE, "--operation", "vacuum"], ["no transaction"]),
     "versions": Case(["versions", TABLE], ["version", LABEL, "of", "refunds"]),
+    "point": Case(["point", TABLE, "current", "1"], ["@current names version 1"]),
+    "cite": Case(["cite", f"{TABLE}.1"], ["Fingerprint"]),
     "locks": Case(["locks"], [TABLE, "table", "loader-7.example.org"]),
     "unlock": Case(["unlock", OTHER, "--yes"], ["there is no lock on"]),
     "projections": Case(
@@ -357,6 +360,10 @@ def undone() -> Any:
 
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A module that is first imported while names of others are replaced keeps the replacements.
+    importlib.import_module("singerlake.ops.freeze_lake")
+    for name in COMMANDS.values():
+        importlib.import_module(f"singerlake_cli.commands.{name}")
     monkeypatch.setattr("singerlake_cli.shared.begin_spark", lambda *_: None)
     monkeypatch.setattr("singerlake_cli.shared.start_spark", lambda *_: None)
     for name in COMMANDS.values():

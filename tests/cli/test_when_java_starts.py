@@ -27,6 +27,8 @@ EXAMPLES = {
     "show": ["tap.s"],
     "history": ["tap.s"],
     "versions": ["tap.s"],
+    "point": ["tap.s"],
+    "cite": ["tap.s.1"],
     "data-files": ["tap.s"],
     "locks": [],
     "unlock": ["tap.s", "--yes"],
@@ -60,7 +62,7 @@ EXAMPLES = {
     "erase": ["tap.s", "--key", "1", "--reason", "asked"],
 }
 """A use of each that is in the table."""
-NOTHING_THERE = {"unlock": 3, "files": 2}
+NOTHING_THERE = {"cite": 3, "unlock": 3, "files": 2}
 """What finds nothing to do here, with its exit code."""
 PROJECTIONS = "version: 1\nprojections:\n- name: s\n  from: tap.s\n  to: published/s\n"
 OTHERS = {"completion", "demo", "shell", "unpublish"}
@@ -151,7 +153,8 @@ def test_engine_spark_starts_it_and_engine_local_does_not(
     assert not started
     if name != "vacuum":  # which this process does up to 256 MiB
         commit_rows(small, "tap.s", ID, ["id"], [{"id": 3, "name": "a"}])
-        assert "Java starts" in run(small, name, *args).stderr
+        one = run(small, name, *args)
+        assert "Java starts" in one.stderr, one.output
     monkeypatch.setenv("SINGERLAKE_ENGINE", "spark")
     commit_rows(small, "tap.s", ID, ["id"], [{"id": 4, "name": "a"}])
     commit_rows(small, "tap.s", ID, ["id"], [{"id": 5, "name": "a"}])

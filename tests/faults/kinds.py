@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.faults.faulty_store import KINDS, Kind
+from tests.faults.faulty_store import KINDS, OUTAGE, Kind
+from tests.needs import MORE
 
 
 def each_kind(quick: Sequence[tuple[Kind, str]]) -> pytest.MarkDecorator:
@@ -16,8 +17,11 @@ def each_kind(quick: Sequence[tuple[Kind, str]]) -> pytest.MarkDecorator:
     Args:
         quick: A kind, and what the keys of the places must contain where it happens.
     """
+    every = os.environ.get("SINGERLAKE_FAULTS") == "all"
+    cases = [(kind, "") for kind in KINDS] if every else quick
     return pytest.mark.parametrize(
         ("kind", "part"),
-        [(kind, "") for kind in KINDS] if os.environ.get("SINGERLAKE_FAULTS") == "all" else quick,
+        # An outage from one operation on is much like one that begins with a lost reply.
+        [pytest.param(*case, marks=MORE if case[0] is OUTAGE else ()) for case in cases],
         ids=lambda value: value or "all" if isinstance(value, str) else value.name,
     )

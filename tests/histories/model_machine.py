@@ -28,12 +28,14 @@ from pyspark.sql import SparkSession
 from singerlake.errors import ConflictError, NotFoundError
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake
+from singerlake.log import versions
 from singerlake.log.folding import restored
 from singerlake.ops.change.plan import Mode
 from singerlake.ops.delete_version import delete_version
 from singerlake.ops.drop import drop_table, undrop_table
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake.ops.erase.table import EraseRequest, erase
+from singerlake.ops.point import point
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.rows_back.undo_plan import OnConflict
 from singerlake.ops.vacuum.plan import VacuumOptions
@@ -274,6 +276,7 @@ class Model:
     transactions: list[Transaction] = field(default_factory=list)
     versions: dict[int, int] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
+    pointers: dict[str, int] = field(default_factory=dict)
     floor: int = 0
     deleted: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Of each deleted version, the transaction that it meant, and the one that deleted it."""
@@ -833,9 +836,25 @@ class World:
         self._frozen[version.number] = version
         return version
 
+    def point(self, name: str, number: int | None) -> None:
+        """A pointer moves to a version, stays there, or is removed."""
+        model = self.model
+        wanted = None if number is None else str(number)
+        done = point(self.table.store, self.table.snapshot(), name, wanted)
+        assert done.before == model.pointers.pop(name, None)
+        assert (done.transaction is None) == (done.before == number)
+        if number is not None:
+            model.pointers[name] = number
+        if done.transaction is not None:
+            model.transactions.append(Transaction("point", model.schema(model.head)))
+
     def delete_version(self, number: int) -> None:
         """A version goes; its number is not used again, and its state is history."""
         model = self.model
+        if number in model.pointers.values():
+            with pytest.raises(ConflictError, match="is named by @"):
+                delete_version(self.table.store, self.table.snapshot(), str(number), "wrong")
+            return
         delete_version(self.table.store, self.table.snapshot(), str(number), "wrong")
         model.transactions.append(Transaction("delete-version", model.schema(model.head)))
         model.deleted[number] = (model.versions.pop(number), model.head)
@@ -1017,9 +1036,13 @@ class World:
                 ):
                     snapshot.at(at)
         assert [v["number"] for v in disk.versions] == sorted(model.versions)
-        plain = [structs.replace(version, erased=[]) for version in self._frozen.values()]
+        frozen = [structs.replace(version, pointed=[]) for version in self._frozen.values()]
+        plain = [structs.replace(version, erased=[]) for version in frozen]
         assert [FrozenVersion(**v) for v in disk.versions] == plain
-        assert (snapshot.number, snapshot.frozen) == (model.head, list(self._frozen.values()))
+        assert snapshot.number == model.head
+        assert [structs.replace(version, pointed=[]) for version in snapshot.frozen] == frozen
+        pointers = versions.pointers(snapshot)
+        assert {name: one.number for name, (one, _) in pointers.items()} == model.pointers
         self._check_write_once()
         self._check_indexes()
         if self.often and self._seen != (model.head, self._losses):

@@ -168,6 +168,15 @@ class History(RuleBasedStateMachine):
 
     @rule(data=st.data())
     @precondition(lambda self: self.world.model.versions)
+    def point(self, data: st.DataObject) -> None:
+        versions = sorted(self.world.model.versions)
+        names = [None] * bool(self.world.model.pointers)
+        number = data.draw(st.sampled_from([*versions, *names]), "version or none")
+        known = sorted(self.world.model.pointers) if number is None else ["current", "stable"]
+        self.world.point(data.draw(st.sampled_from(known), "pointer"), number)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.world.model.versions)
     def delete_version(self, data: st.DataObject) -> None:
         versions = sorted(self.world.model.versions)
         self.world.delete_version(data.draw(st.sampled_from(versions), "version"))

@@ -114,7 +114,7 @@ def test_an_entry_makes_no_version_that_was_erased_from(table: Table) -> None:
         version=version,
     )
     _, data = format_log.seal_entry(entry)
-    with pytest.raises(DamagedError, match="deleted or erased from already"):
+    with pytest.raises(DamagedError, match="deleted, erased from or pointed to already"):
         format_log.decode_entry(data, 1, "it")
 
 
@@ -123,7 +123,7 @@ def test_who_read_rows_before_commits_nothing_after(table: Table, operation: Ope
     before = table.snapshot()
     erase(table)
     reads_none = {
-        *("sync", "create", "adopt", "drop", "undrop", "delete-version"),
+        *("sync", "create", "adopt", "drop", "undrop", "delete-version", "point"),
         *("vacuum-start", "vacuum", "erase-start", "block-keys"),
     }
 

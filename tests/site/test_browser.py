@@ -22,6 +22,7 @@ from singerlake.annotations import changes, document
 from singerlake.annotations.subjects import LAKE
 from singerlake.lake import Lake
 from singerlake.site import build as site
+from singerlake.site import difference
 from singerlake.site.destination import open_destination
 from tests.build import commit_rows
 from tests.site import browser as browsers
@@ -286,3 +287,53 @@ def test_the_pictures_of_the_readme(browser: Any, shop: Path, tmp_path: Path) ->
             page.screenshot(path=str(picture))
             assert 10_000 < picture.stat().st_size < 200_000
             assert (IMAGES / picture.name).is_file(), "run: SINGERLAKE_SCREENSHOTS=1 make test"
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of ``singerlake diff --format html``, whose every word is hostile, or too long."""
+    rows = [
+        difference.Row(change, [MEAN, None], [difference.Cell(MEAN, MEAN, LONG)] * 3)
+        for change in ("added", "changed", "removed")
+    ]
+    found = difference.Difference(
+        table=f"tap.{MEAN}",
+        before=MEAN,
+        after=LONG,
+        notes=[MEAN],
+        schema=[("added", MEAN, None, LONG)],
+        counts={"added": 1, "changed": 1, "removed": 1, "unchanged": 1_000_000},
+        columns={MEAN: 3},
+        keys=[MEAN, LONG],
+        rows=rows,
+        more=5,
+    )
+    path = tmp_path_factory.mktemp("compared") / "difference.html"
+    path.write_bytes(difference.page(found, "html"))
+    return path
+
+
+def test_page_of_a_diff_opens_alone_and_runs_nothing(browser: Any, compared: Path) -> None:
+    papers = {}
+    for width, scheme in ((1280, "light"), (390, "dark"), (320, "light")):
+        with opened(browser, width, scheme) as page:
+            page.goto(compared.as_uri())
+            assert page.locator("h1").count() == 1
+            needed, there = widths(page)
+            assert needed <= there, f"it scrolls sideways at {width}"
+            assert page.evaluate("window.hurt") is None
+            papers[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert papers["light"] != papers["dark"]
+
+
+def test_page_of_a_diff_is_fit_for_everybody(browser: Any, compared: Path) -> None:
+    source = browsers.axe()
+    if source is None:
+        pytest.skip("axe-core cannot be had: the npm registry is out of reach")
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        with opened(browser, width, scheme, bypass_csp=True) as page:
+            page.goto(compared.as_uri())
+            page.add_script_tag(content=source)
+            run = "tags => axe.run(document, {preload: false, runOnly: tags})"
+            result = page.evaluate(run, list(TAGS))
+            assert [one["id"] for one in result["violations"]] == []

@@ -44,7 +44,7 @@ def record(number: int) -> dict[str, Any]:
     return {
         "id": number,
         "total": number / 4 if number % 5 else None,
-        "weight": number * 1.5,
+        "weight": number * 1.5 or -0.0,
         "at": f"2026-01-02T03:04:{number % 60:02}.000006Z" if number % 3 else None,
         "day": f"2026-01-{number % 28 + 1:02}",
         "tags": ["a", str(number)],
@@ -181,6 +181,7 @@ CONDITIONS: list[tuple[str, pl.Expr, pc.Expression]] = [
     ("id = 3", pl.col("id") == 3, pc.field("id") == 3),
     ("id in (4, 900, 7)", pl.col("id").is_in([4, 900, 7]), pc.field("id").isin([4, 900, 7])),
     ("weight > 60.25", pl.col("weight") > 60.25, pc.field("weight") > 60.25),
+    ("weight = 0", pl.col("weight") == 0, pc.field("weight") == 0),
     ("weight <> 4.5", pl.col("weight") != 4.5, pc.field("weight") != 4.5),
     ("total is null", pl.col("total").is_null(), pc.field("total").is_null()),
     (

@@ -40,7 +40,7 @@ PROPERTIES = {
 ROWS = [
     '{"id": 1, "name": "ä", "n": 1.5, "d": 1.10, "day": "2026-01-02", "ok": true, "a.b": "x"}',
     '{"id": 2, "name": "b", "n": null, "d": 2.5, "day": "2026-01-03", "ok": false, "a.b": "y"}',
-    '{"id": 3, "name": null, "n": 3, "d": null, "day": null, "ok": null, "a.b": null}',
+    '{"id": 3, "name": null, "n": -0.0, "d": null, "day": null, "ok": null, "a.b": null}',
     '{"id": 4, "name": "B", "n": -0.5, "d": -1, "day": "2025-12-31", "ok": true, "a.b": ""}',
 ]
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -61,6 +61,7 @@ CONDITIONS = [
     "`a.b` = 'y'",
     "n > 1",
     "n = -0.5",
+    "n = 0",
     "name like 'b%' and id < 3",
     "id = 1 or name = 'b'",
     "name <=> null",

@@ -386,6 +386,27 @@ def test_no_digit_of_a_decimal_is_lost(
         assert [value for (value,) in answer.rows()] == [Decimal(text) for text in exact]
 
 
+@pytest.fixture
+def empty(tmp_path: Path) -> Lake:
+    return Lake.open(str(tmp_path / "empty"), create=True)
+
+
+@pytest.mark.parametrize("numbers", [["-0.0", "1.5"], ["0.0", "1.5"], ["-0.0", "0.0"]])
+def test_query_finds_a_zero_whatever_its_sign(
+    spark: SparkSession, empty: Lake, numbers: list[str]
+) -> None:
+    """Spark looks values up in a Parquet file's dictionary by their bits, and 0.0 has two."""
+    rows = [f'{{"id": {row}, "n": {n}}}' for row, n in enumerate(numbers)]
+    columns = {"id": {"type": "integer"}, "n": {"type": "number"}}
+    commit_rows(empty, "tap.z", columns, ["id"], rows)
+    here.freeze(empty.find("tap.z")[0])
+    zeros = [(row,) for row, n in enumerate(numbers) if float(n) == 0]
+    for condition in ("n = 0", "n in (0, 7)", "n = -0.0D", "n between 0 and 1", "n >= 0 and n < 1"):
+        sql = f"select id from tap.z.`@1` where {condition} order by id"
+        with query(spark, empty, sql) as answer:
+            assert [*answer.rows()] == zeros, condition
+
+
 @pytest.mark.parametrize("name", ["tap.r as x(a, b, c, d)", "tap.r.`@1` x(a, b, c, d)"])
 def test_columns_of_a_table_are_called_otherwise_in_a_query(
     spark: SparkSession, rates: Lake, name: str

@@ -170,7 +170,8 @@ class Excerpt:
     def _sealed(self, drafts: Sequence[Entry]) -> Iterator[Entry]:
         chain = ""
         for draft in drafts:
-            alone: dict[str, Any] = {"stands_for": "", "rewritten": 0, "hash": ""}
+            # Pointers stay behind: they would name other versions than in the source.
+            alone: dict[str, Any] = {"stands_for": "", "rewritten": 0, "hash": "", "pointer": None}
             linked = msgspec.structs.replace(draft, previous=chain, **alone)
             entry, data = seal_entry(msgspec.structs.replace(linked, format=FORMAT))
             chain = entry.chain

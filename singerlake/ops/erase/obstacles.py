@@ -262,7 +262,8 @@ def _words(entry: Entry) -> Iterator[str]:
     if entry.overlay is not None:  # names, descriptions, defaults, constraints
         yield from _texts(to_builtins(entry.overlay))
     if entry.version is not None:
-        yield from filter(None, (entry.version.label, entry.version.comment))
+        said = (entry.version.label, entry.version.comment, *entry.version.requirements)
+        yield from filter(None, said)
     for said in (entry.deletion, entry.erasure):
         if said is not None:
             yield said.reason

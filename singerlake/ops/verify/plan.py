@@ -247,6 +247,9 @@ def _check_entries(snapshot: TableState, entries: list[Entry]) -> Iterator[Probl
         said = entry.deletion
         if said is not None and not 1 <= said.version <= snapshot.last_version:
             yield Problem("log", key, "a version to delete that there was", str(said.version))
+        move = entry.pointer
+        if move is not None and not 0 <= move.version <= snapshot.last_version:
+            yield Problem("log", key, "a version to point to that there was", str(move.version))
         if entry.version is not None:
             yield from _check_version(snapshot, key, entry, entry.version)
     for name, schema in snapshot.schemas.items():

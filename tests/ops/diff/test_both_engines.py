@@ -141,6 +141,7 @@ def test_a_small_table_needs_no_pyspark(lake: Lake) -> None:
     assert rows_text == "[('changed', {'id': 2}), ('added', {'id': 3})]"
 
 
+@MORE
 @pytest.mark.usefixtures("many_cases", "processes")
 def test_memory_grows_by_less_than_the_rows_that_differ(lake: Lake) -> None:
     peaks = []

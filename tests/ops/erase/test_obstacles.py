@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.errors import UsageError
 from singerlake.format.annotations import Publication
 from singerlake.format.lake_log import LakeTable, LakeVersion
@@ -16,9 +17,11 @@ from singerlake.format.log import Operation
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.log import lake_log
+from singerlake.ops import freeze as freezing
 from singerlake.ops.drop import drop_table
 from singerlake.ops.erase import obstacles
 from singerlake.ops.erase.obstacles import Obstacle
+from singerlake.ops.freeze import FreezeOptions
 from singerlake.overlay.alter import AlterOptions
 from singerlake.publish import registry
 from tests.build import commit_rows
@@ -90,6 +93,15 @@ def test_words_in_the_log(lake: Lake, metadata: dict[str, Any], there: bool) -> 
     assert found(lake, words=False) == []
     if there:
         assert found(lake)[0].what.endswith("spelled alike: 3")
+
+
+@pytest.mark.parametrize(("key", "there"), [(KEY, True), (f"{KEY}0", False)])
+def test_requirements_of_a_version_count_as_words_in_the_log(
+    lake: Lake, key: str, there: bool
+) -> None:
+    options = FreezeOptions(require=[f"max(name) != '{key}'"])
+    freezing.freeze(lake.find(str(NAME))[0], options, EngineChoice(LOCAL))
+    assert bool(found(lake)) is there
 
 
 def test_a_version_that_is_called_so(lake: Lake) -> None:

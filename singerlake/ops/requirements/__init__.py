@@ -1,0 +1,1 @@
+"""Requirements that a snapshot must meet before it gets a version: write, audit, publish."""

@@ -1,0 +1,80 @@
+"""What differs between two states of a table, as one page: HTML for people, Markdown for comments.
+
+The page contains its style sheet and asks for nothing from anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from markupsafe import Markup
+
+from singerlake.site.render import Renderer
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell that differs, as text; None for null, or for a row that is not there."""
+
+    column: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row that differs.
+
+    Attributes:
+        change: ``added``, ``changed`` or ``removed``.
+        key: The values of its key, or where its record lies.
+        cells: Of a changed row the cells that differ, otherwise those that are not null.
+    """
+
+    change: str
+    key: Sequence[str | None]
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the page shows.
+
+    Attributes:
+        table: The table's name.
+        before: The first state, in words.
+        after: The second.
+        notes: How rows were matched, and the like.
+        schema: Changes of the schema: what, the column, before and after.
+        counts: Numbers of rows, by what became of them.
+        columns: Numbers of changed cells, by column.
+        keys: The names of the key's columns.
+        rows: The first of the rows that differ.
+        more: How many more rows differ.
+    """
+
+    table: str
+    before: str
+    after: str
+    notes: Sequence[str]
+    schema: Sequence[tuple[str, str | None, str | None, str | None]]
+    counts: Mapping[str, int]
+    columns: Mapping[str, int]
+    keys: Sequence[str]
+    rows: Sequence[Row]
+    more: int
+
+
+def page(difference: Difference, form: str) -> bytes:
+    """Render the page.
+
+    Args:
+        difference: What it shows.
+        form: ``html`` or ``markdown``.
+    """
+    style = resources.files("singerlake.site") / "assets" / "site.css"
+    sheet = Markup(style.read_text(encoding="utf-8"))  # noqa: S704  # our own
+    renderer = Renderer(form, difference.table)
+    return renderer.page("difference", "difference", style=sheet, found=difference).data
