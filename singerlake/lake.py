@@ -83,7 +83,7 @@ class Table:
             snapshot = scan.read_files(self.store, self.name)
         if snapshot is None:
             raise NotFoundError(
-                f"the lake has no table {self.name}: see what it has with: singerlake ls"
+                f"the lake has no table {self.name}: list its tables with: singerlake ls"
             )
         if not dropped:
             snapshot.check_there()
@@ -176,8 +176,9 @@ class Lake:
         lake = cls(open_store(default_uri() if uri is None else os.fspath(uri), options))
         if not lake._read_file() and not create and not lake.store.folders(names.RAW):
             raise NotFoundError(
-                f"there is no lake at {lake.store.uri}: begin one with target-singerlake, "
-                "singerlake upload or create-table, or name another with --lake or SINGERLAKE_LAKE"
+                f"there is no lake at {lake.store.uri}: create one with target-singerlake, "
+                "singerlake upload or create-table, or name another with --lake or "
+                "SINGERLAKE_LAKE"
             )
         return lake
 
@@ -191,7 +192,7 @@ class Lake:
             self.file = lake_file.read(self.store)
         except DamagedError as error:
             logger.warning(
-                "%s; what people say of the lake is in it: see singerlake verify --all", error
+                "%s; it contains the annotations of the lake: see singerlake verify --all", error
             )
             return True
         self.store.recorded_capabilities = lake_file.recorded_capabilities(self.store, self.file)
@@ -307,13 +308,13 @@ class Lake:
             UsageError: The text names a version, or it is no text.
         """
         if not isinstance(name, str | TableName):
-            raise UsageError(f"{name!r} is no table: give its name, as tap.stream")
+            raise UsageError(f"{name!r} is not a table: use its name, as tap.stream")
         if isinstance(name, TableName):
             return Table(self.store, name)
         table, ref = self.find(name)
         if ref.version is not None:
             raise UsageError(
-                f"{name} is a version of {table.name}: get the table, and ask it for the version"
+                f"{name} is a version of {table.name}: get the table, and then its version"
             )
         return table
 
@@ -352,8 +353,7 @@ class Lake:
             matches = [t for t in names.alike(reading.table, known) if is_table(self.store, t)]
             if len(matches) > 1:
                 raise InvalidNameError(
-                    f"{reading.table} could mean {' or '.join(map(str, matches))}: write the one "
-                    "that is meant"
+                    f"{reading.table} could mean {' or '.join(map(str, matches))}: write it"
                 )
             if matches:
                 return TableRef(matches[0], reading.version)

@@ -108,7 +108,7 @@ class Told:
         try:
             after = snapshot() if callable(snapshot) else snapshot
         except SingerlakeError as error:  # what was written is written
-            logger.warning("cannot tell OpenLineage what was written: %s", error)
+            logger.warning("cannot send what was written to OpenLineage: %s", error)
             return
         self._wrote.append(Seen(after, rows, size, version, _found(columns)))
 
@@ -184,7 +184,7 @@ def _is_installed() -> bool:
     if find_spec("openlineage") is not None:
         return True
     logger.warning(
-        "OpenLineage is configured, and its client is not installed, so nothing is told: %s",
+        "OpenLineage is configured, but its client is not installed, so no events are sent: %s",
         extras.install_line("openlineage"),
     )
     return False
@@ -196,7 +196,7 @@ def _found(columns: Columns | Callable[[], Columns] | None) -> Columns:
     try:
         return columns()
     except Exception as error:  # noqa: BLE001  # the job is done, whatever its plan looks like
-        logger.warning("cannot tell OpenLineage where columns come from: %s", type(error).__name__)
+        logger.warning("cannot send column lineage to OpenLineage: %s", type(error).__name__)
         return {}
 
 
@@ -223,7 +223,7 @@ class _Sender:
         self._events.put(None)
         self._thread.join(SECONDS)
         if self._thread.is_alive():
-            logger.warning("OpenLineage has not taken all events within %g s", SECONDS)
+            logger.warning("OpenLineage did not accept all events within %g s", SECONDS)
 
     def _work(self) -> None:
         client: OpenLineageClient | None = None
@@ -235,6 +235,6 @@ class _Sender:
                     client = OpenLineageClient()
                 client.emit(event())
             except Exception as error:  # noqa: BLE001  # of transports by others, too
-                logger.warning("OpenLineage was not told: %s", type(error).__name__)
+                logger.warning("events could not be sent to OpenLineage: %s", type(error).__name__)
         if client is not None:
             client.close(SECONDS)

@@ -304,7 +304,7 @@ def _formatwarning(
 def _thread_excepthook(args: threading.ExceptHookArgs) -> None:
     if issubclass(args.exc_type, SystemExit):
         return
-    name = for_people(args.thread.name if args.thread is not None else "that is gone")
+    name = for_people(args.thread.name if args.thread is not None else "that is missing")
     trace = _formatted(args.exc_type, args.exc_value, args.exc_traceback)
     print(f"Exception in thread {name}:\n{trace}", file=sys.stderr)  # noqa: T201
 

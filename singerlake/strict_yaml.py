@@ -80,14 +80,14 @@ class _Loader(yaml.SafeLoader):
         for index, key in enumerate(keys):
             if key in keys[:index]:
                 mark = node.value[index][0].start_mark
-                raise yaml.MarkedYAMLError(problem=f"{key!r} is there twice", problem_mark=mark)
+                raise yaml.MarkedYAMLError(problem=f"{key!r} occurs twice", problem_mark=mark)
         return super().construct_mapping(node, deep=deep)
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """A node; not one that stands for another, which a few lines can make millions of."""
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases are not taken", problem_mark=mark)
+            raise yaml.MarkedYAMLError(problem="aliases are not supported", problem_mark=mark)
         return super().compose_node(parent, index)
 
 

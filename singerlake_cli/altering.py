@@ -93,7 +93,7 @@ def alters(command: Command) -> Command:
             raise RuntimeError
         table, ref = shared.lake().find(ctx.meta[TABLE])
         if ref.version is not None:
-            raise UsageError(f"{ref} is a past state: alter the table itself, {ref.table}")
+            raise UsageError(f"{ref} is a past snapshot: alter the table itself, {ref.table}")
         head = table.snapshot()
         changing.plan(head, change)
         options = AlterOptions(
@@ -112,7 +112,7 @@ def alters(command: Command) -> Command:
 
 def _words(done: Altered, dry_run: bool) -> str:
     if not done.changes:
-        return "it is so already: " + (
+        return "already in effect: " + (
             "nothing was done" if done.transaction is None else "nothing was altered"
         )
     what = "; ".join(done.changes)

@@ -37,8 +37,8 @@ def print_done(table: TableName, done: Changed, *, dry_run: bool) -> None:
     if done.whole:
         tense = "would be" if dry_run else "were"
         output.say(
-            f"the table has no key, so all its rows {tense} written again, after "
-            "ACTIVATE_VERSION: a target that reads on must obey that message"
+            f"the table has no key, so all its rows {tense} written again, after ACTIVATE_VERSION: "
+            "a target that resumes from its bookmark must support this message"
         )
     print_version(done.version)
 
@@ -59,10 +59,10 @@ def _counts(done: Changed) -> list[tuple[int, str]]:
         (done.inserted, "inserted"),
         (done.updated, "updated"),
         (done.deleted, "deleted"),
-        (done.unchanged, "as they were"),
+        (done.unchanged, "unchanged"),
     ]
     if done.absent:
-        told.append((done.absent, "not there to be deleted"))
+        told.append((done.absent, "not found"))
     if done.blocked:
-        told.append((done.blocked, "left out, as their keys are blocked"))
+        told.append((done.blocked, "dropped because their keys are blocked"))
     return told

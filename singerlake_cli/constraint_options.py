@@ -15,14 +15,24 @@ from singerlake.format.overlay import Constraint
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--not-null", metavar="COLUMN", help="A value in each row."),
+    click.option("--not-null", metavar="COLUMN", help="Every row has a value."),
     click.option(
-        "--unique", multiple=True, metavar="COLUMN", help="No two the same; repeat for more."
+        "--unique",
+        multiple=True,
+        metavar="COLUMN",
+        help="No value twice; repeat for a combination of columns.",
     ),
-    click.option("--enum", nargs=2, metavar="COLUMN VALUES", help="One of these, a JSON array."),
-    click.option("--range", "bounds", nargs=3, metavar="COLUMN MIN MAX", help='"" for no end.'),
+    click.option(
+        "--enum", nargs=2, metavar="COLUMN VALUES", help="One of these values, as a JSON array."
+    ),
+    click.option("--range", "bounds", nargs=3, metavar="COLUMN MIN MAX", help='"" for no limit.'),
     click.option("--length", nargs=3, metavar="COLUMN MIN MAX", help="Characters."),
-    click.option("--pattern", nargs=2, metavar="COLUMN REGEX", help="As JSON Schema has it."),
+    click.option(
+        "--pattern",
+        nargs=2,
+        metavar="COLUMN REGEX",
+        help="A regular expression, as in JSON Schema.",
+    ),
     click.option("--check", metavar="SQL", help="A condition on each row, as in a query."),
 )
 
@@ -43,7 +53,7 @@ def constraint_of(kinds: Mapping[str, Any]) -> Constraint:
     given = [(kind, value) for kind, value in kinds.items() if value]
     if len(given) != 1:
         raise UsageError(
-            "say one of --not-null, --unique, --enum, --range, --length, --pattern, --check"
+            "use one of --not-null, --unique, --enum, --range, --length, --pattern, --check"
         )
     return _constraint(*given[0])
 
@@ -60,7 +70,9 @@ def _constraint(kind: str, value: Any) -> Constraint:
     if kind == "enum":
         values = _json(value[1])
         if not isinstance(values, list) or not values:
-            raise UsageError(f'{value[1]!r} is no JSON array of values: write \'["new", "sent"]\'')
+            raise UsageError(
+                f'{value[1]!r} is not a JSON array of values: write \'["new", "sent"]\''
+            )
         return Constraint("enum", [value[0]], values=values)
     least, most = (None if text == "" else _number(text) for text in value[1:])
     word: Any = "range" if kind == "bounds" else "length"
@@ -72,7 +84,7 @@ def _number(text: str) -> int | float:
     if isinstance(value, Decimal):
         raise UsageError(f"{text} has more digits than a double, which the ends of a range are")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UsageError(f'{text!r} is no number; "" is for no end')
+        raise UsageError(f'{text!r} is not a number; "" means no limit')
     return value
 
 
@@ -80,7 +92,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text, parse_float=_exact)
     except ValueError as error:
-        raise UsageError(f"{text!r} is no JSON") from error
+        raise UsageError(f"{text!r} is not valid JSON") from error
 
 
 def _exact(text: str) -> float | Decimal:

@@ -59,7 +59,7 @@ def summary(counts: Counts) -> str:
         f"{counts.removed:,} removed, {counts.unchanged:,} unchanged"
     )
     if counts.respelled:
-        rows += f" ({counts.respelled:,} of them sent again with other bytes that no column shows)"
+        rows += f" ({counts.respelled:,} of them with other bytes that no column shows)"
     return rows
 
 

@@ -118,7 +118,7 @@ def list_dropped(shared: Shared, lake: Lake, tap: str | None) -> None:
         lambda: (
             output.print_table(None, columns, rows, drop=DROPPED_FIRST)
             if rows
-            else output.say("no table is dropped")
+            else output.say("there are no dropped tables")
         ),
     )
     exit_with(shared, failed)

@@ -22,16 +22,16 @@ def unblock(
         SingerlakeError: It cannot be done as asked, or not now.
     """
     if table is None:
-        raise UsageError("name the TABLE whose keys are to be let in again")
+        raise UsageError("name the TABLE whose keys are to be unblocked")
     if sum((bool(keys), file is not None, every)) != 1:
-        raise UsageError("say which keys are to be let in with one of --key, --from and --all")
+        raise UsageError("select the keys to unblock with one of --key, --from and --all")
     from singerlake.ops.suppression import unblock as let_in
 
     found, ref = shared.lake().find(table)
     if ref.version is not None:
         raise UsageError(f"{ref} is a version: keys are blocked in a table, so name that alone")
     ids = None if every else [*keys, *(ids_of(file) if file is not None else [])]
-    with working(f"letting rows of {found.name} in again"):
+    with working(f"unblocking keys of {found.name} in again"):
         after, count = let_in(found.store, found.snapshot(dropped=True), ids, VacuumOptions())
     left = after.blocked.keys if after.blocked is not None else 0
     shared.output.result(
@@ -42,8 +42,8 @@ def unblock(
             "keys_blocked": left,
         },
         lambda: output.say(
-            f"{output.count(count, 'key')} of {found.name} let in again (transaction "
-            f"{after.number}); {output.count(left, 'key')} blocked"
+            f"{output.count(count, 'key')} of {found.name} unblocked (transaction {after.number}); "
+            f"{output.count(left, 'key')} blocked"
         ),
     )
 
@@ -79,10 +79,10 @@ def blocked_notes(table: Table, ids: Sequence[str]) -> list[str]:
     try:
         found = are_blocked(table.store, head, ids)
     except SingerlakeError as error:
-        return [f"whether these keys of {table.name} are blocked is not known: {error}"]
+        return [f"whether these keys of {table.name} are blocked cannot be determined: {error}"]
     return [
-        f"key {number} is blocked in {table.name}: a keyed hash of it is kept, by which who can "
-        "read the lake can confirm a guess"
+        f"key {number} is blocked in {table.name}: a keyed hash of it is stored, with which anyone "
+        "who can read the lake can confirm a guess"
         for number, is_blocked in enumerate(found, 1)
         if is_blocked
     ]

@@ -34,16 +34,17 @@ if TYPE_CHECKING:
     from singerlake.ops.erase.tables import Erased
     from singerlake.publish.projection import Target
 
-ELSEWHERE = "copies of the lake, backups, and what others made of the rows are not looked at"
+ELSEWHERE = "copies of the lake, backups, and data derived elsewhere are not searched"
 UNTOLD = (
     "downstream targets are not notified: they keep the rows until you delete them there; "
     "--notify-downstream 30d has taps emit deletions, and keeps the keys that long (--no-notify "
     "leaves this note out)"
 )
 NOTHING = (
-    "nothing was changed: check that the ids are as _row_id shows them (singerlake query "
-    "--row-metadata), and that it is this table; what a search still finds of such rows is left "
-    "over, and goes with: singerlake vacuum TABLE --retain 0s --no-retention-guard"
+    "nothing was changed: check that the ids are those in _row_id (singerlake query "
+    "--row-metadata), and that this is the right table; if a search still finds such rows, they "
+    "are in orphan files; delete them with: singerlake vacuum TABLE --retain 0s "
+    "--no-retention-guard"
 )
 _WHERE = re.compile(
     r"\s*(?P<table>.+?)(?:\s+where\s+(?P<condition>.+?))?\s*", re.IGNORECASE | re.DOTALL
@@ -137,7 +138,7 @@ def _ids(asked: Asked) -> list[str]:
     given["--from"] = asked.file is not None
     said = [option for option, there in given.items() if there]
     if len(said) != 1:
-        raise UsageError("say which rows with one of --key, --where and --from")
+        raise UsageError("select rows with one of --key, --where and --from")
     if asked.file is None:
         return [*dict.fromkeys(asked.ids)]
     return [*dict.fromkeys(ids_of(asked.file))]
@@ -195,8 +196,8 @@ def ids_of(file: str) -> list[str]:
     ids = lines_of(file, "id")
     if next(csv.reader([ids[0]]), [])[:1] == ["_row_id"]:
         raise UsageError(
-            f"{file} has a line of column names, and erase reads ids alone, one a line: leave out "
-            "that line, and other columns than _row_id"
+            f"{file} begins with column names, and erase reads only ids, one per line: remove that "
+            "line, and all columns except _row_id"
         )
     for number, one in enumerate(ids, 1):
         if is_inert(one):  # it is not repeated: what is printed may be kept longer than the row
@@ -240,7 +241,7 @@ def _print(done: Erased, options: EraseOptions) -> None:
     for name, one in done.tables.items():
         _print_table(name, one, would=options.dry_run)
     for projection in done.due if options.dry_run else ():
-        output.say(f"{projection} would be published anew, its frozen versions too")
+        output.say(f"{projection} would be rebuilt, including its frozen versions")
     for outcome in done.published:
         if outcome.error is None:
             for line in outcome.words():
@@ -266,9 +267,11 @@ def _print_earlier(one: Earlier) -> None:
     if one.objects:
         what = f"{output.count(one.objects, 'earlier version')} ({output.size(one.bytes)})"
         do = one.why or "delete them by the same command with --purge-object-versions"
-        output.say(f"the bucket keeps {what} of objects of {one.table}, which may have rows: {do}")
+        output.say(
+            f"the bucket keeps {what} of objects of {one.table}, which may contain rows: {do}"
+        )
     elif one.why:
-        output.say(f"whether the bucket keeps earlier versions is not known: {one.why}")
+        output.say(f"cannot determine whether the bucket keeps earlier versions: {one.why}")
 
 
 def _print_table(table: TableName, done: OfTable, *, would: bool) -> None:
@@ -286,12 +289,15 @@ def _print_table(table: TableName, done: OfTable, *, would: bool) -> None:
         )
     if done.told_until:
         output.say(
-            f"readers behind it are told to delete them until {done.told_until[:19]}Z; until then "
-            "their keys are kept, and a search finds them"
+            "targets that resume from an older bookmark are notified until "
+            f"{done.told_until[:19]}Z; until then their keys are stored, and a search finds them"
         )
     if done.blocked:
         verb = "would be blocked" if would else "blocked"
-        output.say(f"{output.count(done.blocked, 'key')} {verb}: no row may come with one again")
+        output.say(
+            f"{output.count(done.blocked, 'key')} {verb}: rows with these keys are dropped "
+            "from now on"
+        )
     for one in done.versions:
         verb = "would have" if would else "has"
         output.say(f"version {one.version} {verb} {one.rows:,} rows, of {one.rows_before:,}")
@@ -301,7 +307,7 @@ def _print_table(table: TableName, done: OfTable, *, would: bool) -> None:
     for item in done.left:
         output.say(f"not deleted yet: {item.key}: {item.reason}")
     if done.left:
-        output.say("run it again when that is over: until then these objects may hold the rows")
+        output.say("run it again after that: until then, these objects may contain the rows")
 
 
 def _as_json(done: Erased, options: EraseOptions) -> dict[str, Any]:

@@ -177,29 +177,29 @@ _OPTIONS = (
         "--format",
         "format_",
         type=click.Choice(FORMATS),
-        help=f"The files' format.  [default: as their names say; needed for {STDIN}]",
+        help=f"The files' format.  [default: by their names; required for {STDIN}]",
     ),
     click.option(
         "--delimiter",
         metavar="CHARACTER",
-        help="Between the cells of CSV.  [default: comma; semicolon, tab or | if the first line "
-        "has several cells only by that]",
+        help="The delimiter of CSV.  [default: comma; semicolon, tab or | if only that splits the "
+        "first line]",
     ),
     click.option(
         "--encoding",
         metavar="NAME",
-        help="Of CSV.  [default: utf-8; utf-16 by its byte order mark]",
+        help="The encoding of CSV.  [default: utf-8; utf-16 by its byte order mark]",
     ),
     click.option(
         "--null",
         metavar="TEXT",
-        help="What stands for null in CSV, without quotes.  [default: nothing between delimiters]",
+        help="How CSV spells null, without quotes.  [default: an empty cell]",
     ),
-    click.option("--columns", metavar="A,B,…", help="The columns of CSV that has no header."),
+    click.option("--columns", metavar="A,B,…", help="The column names of CSV without a header."),
     click.option(
         "--decimal",
         type=click.Choice((".", ",")),
-        help="The mark before the decimals of CSV's numbers.  [default: .]",
+        help="The decimal mark of CSV's numbers.  [default: .]",
     ),
     click.option(
         "--skip",
@@ -210,19 +210,19 @@ _OPTIONS = (
     click.option(
         "--safe-cells/--raw-cells",
         default=None,
-        help="Take the ' off CSV's texts that query --safe-cells put before them, or keep it.  "
-        "[default: refuse such texts]",
+        help="Remove the ' that query --safe-cells put before texts, or keep it.  [default: "
+        "reject such texts]",
     ),
     click.option(
         "--rejects",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="Where to list all rows with problems, as .csv or .jsonl.",
+        help="A file that lists all rows with problems, as .csv or .jsonl.",
     ),
     click.option("--force", is_flag=True, help="Replace the file of --rejects."),
     click.option(
         "--overwrite",
         is_flag=True,
-        help="Change rows even where _row_version says that an older one was read.",
+        help="Change rows even if they have changed since they were read (by _row_version).",
     ),
 )

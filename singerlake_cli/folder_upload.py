@@ -127,7 +127,7 @@ def upload(
 def _print(done: FolderUploaded, folder: Folder, seen: Seen, *, dry_run: bool) -> None:
     changes.print_done(done.uploaded.table, done.uploaded.changed, dry_run=dry_run)
     if folder.pattern:
-        output.say(f"paths are told from {folder.base}")
+        output.say(f"paths are relative to {folder.base}")
     if dry_run:
         return
     stored, size = output.count(done.stored, "file"), output.size(done.stored_bytes)

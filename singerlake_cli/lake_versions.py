@@ -86,7 +86,7 @@ def tap_named(lake: Lake, text: str) -> str:
     like = [text] if text in taps else [tap for tap in taps if bare(tap) == bare(text)]
     if len(like) != 1:
         raise InvalidNameError(
-            f"{text!r} is no tap of the lake, and a table is written as tap.stream: "
+            f"{text!r} is not a tap of the lake, and a table is written as tap.stream: "
             f"{offer(text, taps, 'the lake is empty')}"
         )
     return like[0]
@@ -102,7 +102,7 @@ def freeze_many(
     """
     from singerlake.ops.freeze_lake import freeze_lake, plan  # late: lists need none
 
-    with working("looking for a moment in which no table moves"):
+    with working("waiting for a moment at which no table changes"):
         wanted = plan(lake, chosen.listed, options)
     if wanted.missing:
         with working(f"freezing {output.count(len(wanted.missing), 'table')}") as bar:
@@ -117,8 +117,8 @@ def freeze_many(
         shared.output.error(error, name)
     if done.failed:
         shared.output.note(
-            "there is no lake version: the versions of the other tables stay, and are used by the "
-            "next run if their tables have not changed until then"
+            "no lake version was created: the versions of the other tables stay, and the next run "
+            "reuses them if their tables have not changed"
         )
         click.get_current_context().exit(max(error.exit_code for error in done.failed.values()))
 
@@ -133,8 +133,8 @@ def note_comment(shared: Shared, kept: str | None, comment: str | None) -> None:
     """Say that a version that was there does not get the comment that was given."""
     if comment is not None and comment != kept:
         shared.output.note(
-            "the comment was not kept, because the version was there: add --again to make another "
-            "version with it"
+            "the comment was ignored, because the version already existed: add --again to create "
+            "another version with it"
         )
 
 
@@ -160,7 +160,7 @@ def _print_frozen(done: LakeFrozen) -> None:
         )
 
 
-_THERE = "; it was there"
+_THERE = "; it already existed"
 
 
 def frozen_words(table: TableName, version: FrozenVersion, *, new: bool = True) -> str:
@@ -170,7 +170,7 @@ def frozen_words(table: TableName, version: FrozenVersion, *, new: bool = True) 
         f"{table} version {version.number}{name}: {output.count(version.rows, 'row')}, "
         f"transaction {version.transaction}, "
         f"fingerprint {output.short_proof(version.fingerprint)}"
-        + (f"; it breaks {', '.join(version.violations)}" if version.violations else "")
+        + (f"; it violates {', '.join(version.violations)}" if version.violations else "")
         + _THERE * (not new)
     )
 
@@ -221,13 +221,16 @@ def show_all(shared: Shared, lake: Lake) -> None:
         )
         for v in versions
     ]
-    note = "cut: the moment at which all tables were so · --lake-version VERSION shows its tables"
+    note = (
+        "cut: the moment at which all tables had these contents · --lake-version VERSION "
+        "shows its tables"
+    )
 
     def print_versions() -> None:
         if rows:
             output.print_table("lake versions", columns, rows, note, *said, drop=DROPPED_FIRST)
         else:
-            output.say("the lake has no lake versions; to make one: singerlake freeze --all")
+            output.say("the lake has no lake versions; to create one: singerlake freeze --all")
             output.say("to list a table's versions: singerlake versions TABLE")
 
     shared.output.result(
@@ -291,7 +294,7 @@ def show_one(shared: Shared, lake: Lake, name: str) -> None:
     )
     erased = [
         f"rows of {one.tap}.{one.stream} were erased (announced by transaction {one.transaction}): "
-        "fingerprints of it, and of this lake version, that were told before no longer hold"
+        "earlier fingerprints of it, and of this lake version, are no longer valid"
         for one in version.rewritten
     ]
     drop = ("head", "of", "proof")

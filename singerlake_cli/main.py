@@ -75,9 +75,9 @@ EXIT_CODES = """\b
 Exit codes:
   0  done
   1  unexpected, or disk, network or Java failed
-  2  usage: ask differently
+  2  usage: an invalid command, option or argument
   3  not found: no such lake, table, version
-  4  conflict, or a lock not given up: run it again
+  4  conflict, or a lock that was not released: run it again
   5  damaged or unreadable data, or rows with problems
   130  interrupted, as by Ctrl-C
 """
@@ -219,8 +219,8 @@ class CommandGroup(click.Group):
 def _unexpected(ctx: click.Context, error: Exception) -> NoReturn:
     if isinstance(error, OSError) and error.errno in _FULL:
         told = StoreError(
-            f"cannot write: {error.strerror}: make room where the output goes, and where "
-            "temporary files do (TMPDIR), and run it again"
+            f"cannot write: {error.strerror}: free some space for the output and for temporary "
+            "files (TMPDIR), and run it again"
         )
         _output(ctx).error(told)
         ctx.exit(told.exit_code)
@@ -267,13 +267,13 @@ def _interrupted(ctx: click.Context) -> NoReturn:
             default="./lake",
             show_default=True,
             show_envvar=True,
-            help="Where the lake is: a folder, s3://bucket/prefix, gs://… or az://…",
+            help="The lake: a folder, s3://bucket/prefix, gs://… or az://…",
         ),
         output_option(
             "form",
             default="table",
             show_default=True,
-            help="Tables for people, or JSON for programs.",
+            help="Tables to read, or JSON for programs.",
         ),
     ],
 )
@@ -283,10 +283,10 @@ def cli(ctx: click.Context, uri: str, form: str) -> None:
     """A lake of raw Singer messages that behaves like a set of versioned tables.
 
     \b
-    New here?          singerlake demo
-    What is in it?     singerlake ls
-    Keep this state:   singerlake freeze tap-shop.orders --label 2026-q3
-    Ask it:            singerlake query "select * from tap_shop.orders.1 limit 10"
+    See it work:       singerlake demo
+    List its tables:   singerlake ls
+    Freeze a version:  singerlake freeze tap-shop.orders --label 2026-q3
+    Query it:          singerlake query "select * from tap_shop.orders.1 limit 10"
     """
     safe_text.remember_environment()
     if ctx.get_parameter_source("uri") is not ParameterSource.COMMANDLINE:

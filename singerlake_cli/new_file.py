@@ -28,7 +28,7 @@ class NewFile:
         if path.is_dir():
             raise UsageError(f"{path} is a folder: name a file")
         if not path.parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent}: make it first")
+            raise UsageError(f"there is no folder {path.parent}: create it first")
         # A pipe, or /dev/null, is not replaced by what is written to it.
         self._special = path.exists() and not path.is_file()
         if path.exists() and not force and not self._special:
@@ -71,4 +71,4 @@ def _rename_to_new(source: Path, target: Path) -> None:
 
 
 def _taken(path: Path) -> str:
-    return f"{path} is there already: name another, or replace it with --force"
+    return f"{path} already exists: name another, or replace it with --force"

@@ -15,7 +15,7 @@ def note_new_lake(shared: Shared, lake: Lake) -> None:
         lake: Which gets its first table.
     """
     if lake.file is None and not lake.taps():
-        shared.output.note(f"there is no lake at {lake.store.uri} yet: it is made")
+        shared.output.note(f"there is no lake at {lake.store.uri} yet: creating it")
 
 
 def note_dropped(shared: Shared, before: TableState) -> None:
@@ -27,6 +27,6 @@ def note_dropped(shared: Shared, before: TableState) -> None:
     """
     if before.dropped_at:
         shared.output.note(
-            f"{before.table} was dropped (transaction {before.dropped_at}): once this new table is "
-            f"made, `singerlake undrop {before.table}` cannot bring the old one back"
+            f"{before.table} was dropped (transaction {before.dropped_at}): once this new table "
+            f"exists, `singerlake undrop {before.table}` cannot restore the old one"
         )

@@ -126,7 +126,7 @@ class ConsoleOutput(Output):
         _say_error(error.format_message())
         if isinstance(error, click.UsageError) and (ctx := error.ctx) is not None:
             pieces = " ".join([ctx.command_path, *ctx.command.collect_usage_pieces(ctx)])
-            say(f"usage: {pieces}; {ctx.command_path} --help says more", err=True)
+            say(f"usage: {pieces}; see {ctx.command_path} --help", err=True)
 
     def error(self, error: SingerlakeError, about: object = None) -> None:
         """Print each line of the message as one, and no end of a line in a name."""
@@ -310,7 +310,7 @@ def print_table(
     _echo(text, nl=False)
     if layout.left_out:
         left_out = ", ".join(layout.left_out)
-        _note(f"no room for: {left_out} (a wider terminal shows all, and so does | less -S)")
+        _note(f"not shown: {left_out} (widen the terminal, or use | less -S)")
     for note in filter(None, notes):
         _note(note)
 

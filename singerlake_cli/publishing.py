@@ -56,9 +56,9 @@ def chosen(
     if every == bool(names):
         known = ", ".join(one.name for one in projections[:SHOWN])
         raise UsageError(
-            "name projections or say --all, not both"
+            "name projections or use --all, not both"
             if every
-            else f"say which projections: {known}{' …' if projections[SHOWN:] else ''}, or --all"
+            else f"name projections: {known}{' …' if projections[SHOWN:] else ''}, or --all"
         )
     return projections if every else graph(lake, projections).with_makers(names)
 

@@ -25,7 +25,9 @@ def rejects_file(path: Path | None, *, force: bool) -> NewFile | None:
     if path is None:
         return None
     if path.suffix.lower() not in _FORMS:
-        raise UsageError(f"the name {path} tells no format: end it in {' or '.join(_FORMS)}")
+        raise UsageError(
+            f"the name {path} does not specify a format: end it in {' or '.join(_FORMS)}"
+        )
     return NewFile(path, force=force)
 
 

@@ -63,13 +63,13 @@ def _row_options(command: Command, forms: Sequence[str], about: str) -> Command:
             "form",
             type=click.Choice(forms),
             help=f"How rows are printed. {about}  [default: "
-            "what the name of the file in --out ends in, else table]",
+            "by the extension of --out, otherwise table]",
         ),
         click.option(
             "--safe-cells",
             is_flag=True,
-            help="For spreadsheets: put ' before texts in csv and tsv that they would evaluate; "
-            "upload --safe-cells takes it off.",
+            help="For spreadsheets: in csv and tsv, put ' before texts that would be evaluated; "
+            "upload --safe-cells removes it.",
         ),
         click.option(
             "--out",
@@ -110,7 +110,7 @@ def form_of(given: str | None, to: Path | None, *, as_json: bool, pages: bool = 
     if as_json:
         return "json"
     raise UsageError(
-        f"the name {to.name} does not say the format: end it in {', '.join(suffixes)}, or add "
+        f"the name {to.name} does not specify a format: end it in {', '.join(suffixes)}, or add "
         "--format"
     )
 
@@ -212,7 +212,7 @@ def _check_unique(columns: list[str]) -> None:
     """Where a row's values are found by name, two of one name would be one."""
     if twice := repeated(columns):
         raise InvalidQueryError(
-            f"the answer has two columns named {twice[0]!r}: give one another name with AS"
+            f"the result has two columns named {twice[0]!r}: rename one with AS"
         )
 
 

@@ -59,7 +59,7 @@ def confirm(question: str) -> None:
         if not isinstance(abort.__context__, EOFError):
             raise
         say("", err=True)  # the question is not at the end of a line
-        raise UsageError("nobody answers: a script adds --yes") from None
+        raise UsageError("no answer on standard input: add --yes in scripts") from None
 
 
 _SHARED = ("--lake", "--output")
@@ -119,7 +119,10 @@ def take_shared_options(command: click.Command, *, lake: bool = True) -> None:
             )
         command.params.append(
             output_option(
-                "_output", help="The form; also before the command.", callback=_take_output, **own
+                "_output",
+                help="The output format; also before the command.",
+                callback=_take_output,
+                **own,
             )
         )
 
@@ -204,7 +207,7 @@ def engine_options(command: Command) -> Command:
         )
 
         if (master or conf) and engine == LOCAL:
-            raise UsageError("--master and --conf are for Spark: leave them or --engine local out")
+            raise UsageError("--master and --conf need Spark: leave them out, or --engine local")
         name = SPARK if master or conf else engine
         choice = EngineChoice.of(name, start=SparkStart(master, conf))
         return command(*args, choice=choice, **kwargs)
@@ -249,8 +252,8 @@ def begin_spark(master: str | None, conf: tuple[str, ...]) -> None:
     settings = _settings(conf)
     if interrupts.in_shell() and (master or settings) and launch.is_other(master, settings):
         raise UsageError(
-            "Spark runs in this shell already, as the first command that needed it asked for it: "
-            "take --master and --conf away, or begin a shell in which this command is the first"
+            "Spark is already running in this shell, with the settings of the first command that "
+            "needed it: leave out --master and --conf, or run this command first in a new shell"
         )
     interrupts.note_java()
     launch.ahead(master, settings)
@@ -384,13 +387,13 @@ def alter_options(command: Command) -> Command:
 
 
 _SAID_OPTIONS = (
-    click.option("--dry-run", is_flag=True, help="Only say what would be done."),
-    click.option("--comment", metavar="TEXT", help="Why; kept with the transaction."),
+    click.option("--dry-run", is_flag=True, help="Only print what would be done."),
+    click.option("--comment", metavar="TEXT", help="The reason; kept with the transaction."),
     click.option(
         "--metadata",
         multiple=True,
         metavar="KEY=VALUE",
-        help="More to keep with the transaction; may be repeated.",
+        help="Other metadata to keep with the transaction; may be repeated.",
     ),
 )
 _CHANGE_OPTIONS = (
@@ -403,6 +406,6 @@ _CHANGE_OPTIONS = (
     ),
 )
 _VERSION_OPTIONS = (
-    click.option("--new-version", is_flag=True, help="Freeze what the change leaves, with it."),
+    click.option("--new-version", is_flag=True, help="Also freeze the result as a version."),
     click.option("--label", metavar="TEXT", help="A label for that version."),
 )

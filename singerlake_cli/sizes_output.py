@@ -95,7 +95,7 @@ def _notes(total: Mapping[str, Any]) -> list[str]:
     small, now, later = (total[f] for f in ("small_files", "free_now_bytes", "free_later_bytes"))
     notes = []
     if small or now:
-        work = f"{output.count(small, 'small file')} to combine, {output.size(now)} to free now"
+        work = f"{output.count(small, 'small file')} to compact, {output.size(now)} to free now"
         notes.append(f"{work}: singerlake vacuum --all")
     if later:
         notes.append(

@@ -31,9 +31,9 @@ def print_state(shared: Shared, table: Table, head: TableState, to: int, target:
     found = acknowledged_by(table.store, head, to)
     shared.output.note(
         f"the STATE that was acknowledged with transaction {found.transaction} of {table.name} "
-        f"({output.clock(found.time)}); it is that of all the tap's streams: those of other tables "
-        "send again what came since, too. If that run failed before its end, take the STATE of an "
-        "earlier one, for tables that it did not reach"
+        f"({output.clock(found.time)}); it covers all streams of the tap, so the tap sends records "
+        "of other tables again, too. If that run failed, use the STATE of an earlier transaction "
+        "for tables that it did not reach"
     )
     if not shared.json:
         shared.output.note("nothing was reverted. To give it to the tap with Meltano:")

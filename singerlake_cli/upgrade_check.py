@@ -109,7 +109,7 @@ def _of_table(one: TableUpgrade) -> Iterator[str]:
         way = retype_command(one.table, column.column, "TYPE")
         yield (
             f"the key column {column.column!r} ({column.type}) has {count(column.values, 'value')} "
-            f"that it would have to round, so no change, revert or erasure finds a row by it: {way}"
+            f"that it would round, so no change, revert or erasure finds a row by it: {way}"
         )
     if one.versions:
         numbers = ", ".join(map(str, one.versions))
@@ -117,5 +117,6 @@ def _of_table(one: TableUpgrade) -> Iterator[str]:
     for each in one.for_good:
         yield (
             f"transaction {each.number} ({each.operation}, {each.time[:10]}): if an earlier "
-            "release made it, it took keys that round to one for one key; that cannot be undone"
+            "release made it, it treated keys that round to the same value as one key; that "
+            "cannot be undone"
         )

@@ -22,10 +22,10 @@ def summary(done: Vacuumed) -> str:
     if done.rows_dropped:
         # Lines that are kept say where they were, which few rows may not make up for.
         saved = f" ({output.size(done.bytes_dropped)})" if done.bytes_dropped > 0 else ""
-        parts.append(f"dropped {output.count(done.rows_dropped, 'old row version')}{saved}")
+        parts.append(f"expired {output.count(done.rows_dropped, 'old row version')}{saved}")
     if done.files_in:
         parts.append(
-            f"combined {output.count(done.files_in, 'file')} into {done.files_out:,} "
+            f"compacted {output.count(done.files_in, 'file')} into {done.files_out:,} "
             f"({output.size(done.bytes_copied)})"
         )
     if done.files_deleted:
@@ -180,7 +180,7 @@ def print_leftovers(items: Sequence[Item], *, dry_run: bool) -> None:
         return
     verb = "would be removed" if dry_run else "removed"
     size = output.size(sum(item.bytes for item in items))
-    many = output.count(len(items), "leftover of a dead writer", "leftovers of dead writers")
+    many = output.count(len(items), "orphan file of a dead writer", "orphan files of dead writers")
     output.say(f"staging: {many} {verb} ({size})")
 
 

@@ -239,7 +239,7 @@ class BatchOutput:
         try:
             messages = _LINES.decode_lines(data)
         except msgspec.DecodeError as error:
-            raise DamagedError(f"a line is no Singer message: {error}") from error
+            raise DamagedError(f"a line is not a Singer message: {error}") from error
         if {message.type for message in messages} == {"RECORD"}:
             self._records(messages)
             return

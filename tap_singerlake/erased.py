@@ -67,8 +67,8 @@ class Erased:
             schema = _nullable(self._schema(entry))
             if keys is None or any(key.keys() != {*schema.key_properties} for key in keys):
                 self._logger.warning(
-                    "%s: rows were erased (transaction %d), and what they were is not told any "
-                    "more: what targets have of them is to be deleted there",
+                    "%s: rows were erased (transaction %d) without a valid deletion notice: "
+                    "delete them in each target that has them",
                     self._table.name,
                     entry.number,
                 )

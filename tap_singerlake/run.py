@@ -47,7 +47,9 @@ class Run:
         if not self.all_streams:
             raise error
         self.damaged[table] = error
-        logger.error("%s; no more is read of %s, and the other tables go on", error, table)
+        logger.error(
+            "%s; skipping the rest of %s, and continuing with the other tables", error, table
+        )
 
     def report_damage(self) -> None:
         """End with what was damaged, once all else is out.

@@ -61,7 +61,7 @@ def choose(lake: Lake, config: Mapping[str, Any]) -> list[Choice]:
     choices = [Choice(table, version or everything) for table, version in sorted(pinned.items())]
     if (name := settings.lake_version(config)) is not None:
         if everything is not None:
-            raise UsageError("table_version and lake_version are two ways to ask: set one")
+            raise UsageError("table_version and lake_version exclude each other: set one")
         cut = lake.lake_version(name)
         if not entries:
             _check_complete(cut, tables, tap_id)
@@ -81,8 +81,8 @@ def _check_complete(version: LakeVersion, tables: Sequence[TableName], tap_id: s
     said = [one.name for one in version.tables if tap_id is None or one.tap in taps]
     if gone := [table for table in said if table not in tables]:
         raise NotFoundError(
-            f"{version} has {gone[0]}, which is gone from the lake; to read the lake version "
-            "without it, name others in streams"
+            f"{version} has {gone[0]}, which is missing from the lake; to read the lake version "
+            "without it, name the others in streams"
         )
 
 
@@ -153,9 +153,9 @@ def _check_versions(choices: Sequence[Choice]) -> None:
     without = [choice.table for choice in choices if choice.version is None]
     if without:
         raise UsageError(
-            f"mode rows needs a version, and none is given of {', '.join(map(str, without[:10]))}: "
-            "set table_version or lake_version, or name it in streams (orders.2); one is made "
-            f"with: singerlake freeze {without[0]}"
+            "mode rows needs a version, and none is specified for "
+            f"{', '.join(map(str, without[:10]))}: set table_version or lake_version, or name it "
+            f"in streams (orders.2); create one with: singerlake freeze {without[0]}"
         )
 
 
@@ -166,8 +166,8 @@ def _check_names(tables: Sequence[TableName]) -> None:
         other = owners.setdefault(table.stream, table.tap)
         if other != table.tap:
             raise UsageError(
-                f"the taps {other!r} and {table.tap!r} both have a stream {table.stream!r}: "
-                "say which one to read with the setting tap_id"
+                f"the taps {other!r} and {table.tap!r} both have a stream {table.stream!r}: choose "
+                "one with the setting tap_id"
             )
 
 
@@ -176,6 +176,6 @@ def _nothing(lake: Lake, tap_id: str | None) -> str:
     if tap_id is None or not taps:
         return f"the lake at {lake.store.uri} has no tables yet: sync into it first"
     return (
-        f"the lake at {lake.store.uri} has nothing of the tap {tap_id!r}: "
-        f"{offer(tap_id, taps)} (setting tap_id)"
+        f"the lake at {lake.store.uri} has no tap {tap_id!r}: {offer(tap_id, taps)} (setting "
+        "tap_id)"
     )

@@ -59,12 +59,12 @@ class StateRows:
         """
         at = np.searchsorted(self._numbers, numbers)
         if len(at) and (at.max() >= len(self._numbers) or ordinals.min() < 0):
-            raise DamagedError("its index names rows that no block has")
+            raise DamagedError("its materialized snapshot names rows that no block has")
         moved = self._rewritten[at]
         self._moved.append(positions.codes(numbers[moved], ordinals[moved]))
         at, numbers, ordinals = at[~moved], numbers[~moved], ordinals[~moved]
         if (self._numbers[at] != numbers).any() or (ordinals >= self._rows[at]).any():
-            raise DamagedError("its index names rows that no block has")
+            raise DamagedError("its materialized snapshot names rows that no block has")
         places = self._starts[at] + (ordinals >> 3)
         np.bitwise_or.at(self._bits, places, (1 << (ordinals & 7)).astype(np.uint8))
 
@@ -112,7 +112,9 @@ class StateRows:
         first, last = self._range(block)
         chosen = np.isin(codes, self._moved[0][first:last])
         if int(chosen.sum()) != last - first:
-            raise DamagedError(f"block {block.number} lacks rows that its table's index names")
+            raise DamagedError(
+                f"block {block.number} lacks rows that the table's materialized snapshot names"
+            )
         return chosen & (positions.blocks_of(codes) > seen)
 
     def _range(self, block: Block) -> tuple[int, int]:
@@ -151,14 +153,16 @@ def rows_of(table: Table, snapshot: TableState, version: FrozenVersion) -> State
             rows.add(numbers, ordinals)
         count = rows.count()
         if count != version.rows:
-            raise DamagedError(f"its index has {count:,} rows, and the version {version.rows:,}")
+            raise DamagedError(
+                f"its materialized snapshot has {count:,} rows, and the version {version.rows:,}"
+            )
     except KeyMissingError as error:  # somebody deleted the cache meanwhile
         raise _no_index(table, version) from error
     except DataError as error:
         folder = index.folder_of(table, state_index.snapshot)
         raise DamagedError(
-            f"{name} cannot be read by its rows: {error}; an index is only a cache: delete the "
-            f"folder {folder} and make it again with a query"
+            f"{name} cannot be read by its rows: {error}; a materialized snapshot is only a cache: "
+            f"delete the folder {folder} and recreate it with a query"
         ) from error
     return rows
 
@@ -167,8 +171,8 @@ def _no_index(table: Table, version: FrozenVersion) -> NotFoundError:
     tap, stream = table.name.tap, table.name.stream
     sql = f"select count(*) from `{tap}`.`{stream}`.{version.number}"  # noqa: S608  # a hint
     return NotFoundError(
-        f"the rows of {table.name}.{version.number} are known by its index, and there is none that "
-        f"can be used: make it with: singerlake query {shlex.quote(sql)}"
+        f"the rows of {table.name}.{version.number} are read by its materialized snapshot, and "
+        f"there is no usable one: create it with: singerlake query {shlex.quote(sql)}"
     )
 
 

@@ -178,7 +178,7 @@ class LakeStream(Stream):
             for transaction, blocks in plan.steps():
                 if erased is not None:  # before the blocks, which may bring such a row again
                     for text, rows in erased.between(told, transaction.number):
-                        emitter.block(text, f"what tells of rows erased from {self._table.name}")
+                        emitter.block(text, f"the deletion notice of {self._table.name}")
                         name = f"the schema of {self._table.name}"
                         emitter.schema(self._schema_at(plan.snapshot, transaction), name)
                         self._count(rows, counter)

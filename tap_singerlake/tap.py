@@ -165,7 +165,9 @@ class TapSingerlake(LakePlugin, Tap):
         """Say how a lake version is read without a table that is gone."""
         if settings.lake_version(self.config) is None:
             return error
-        return type(error)(f"{error}; to read the lake version without it, name others in streams")
+        return type(error)(
+            f"{error}; to read the lake version without it, name the others in streams"
+        )
 
     def _is_selected(self, stream: str) -> bool:
         """Whether the user wants a stream, by the SDK's rule; without a catalog all."""

@@ -73,11 +73,11 @@ class Contract:
         said = "; ".join(map(str, found))
         if word == FAIL:
             raise InvalidSchemaError(
-                f"it is not that of {self._tap}.{stream}, and schema_changes says {FAIL}: {said}; "
-                f"correct the source, or let it in with {EVOLVE} or {WARN}"
+                f"it differs from that of {self._tap}.{stream}, and schema_changes is {FAIL}: "
+                f"{said}; correct the source, or accept it with {EVOLVE} or {WARN}"
             )
         if word == WARN:
-            self._logger.warning("the schema of %s.%s is another: %s", self._tap, stream, said)
+            self._logger.warning("the schema of %s.%s has changed: %s", self._tap, stream, said)
 
     def _read(self, stream: str) -> SchemaEntry | None:
         """The schema that a stream's table has; None where there is none."""

@@ -74,7 +74,7 @@ def freeze_tables(
             version.number,
             f"{version.rows:,}",
             version.fingerprint,
-            "" if frozen.new else "; it was there",
+            "" if frozen.new else "; it already existed",
         )
 
 

@@ -61,7 +61,7 @@ class Hook:
         wrong = outcome[0] if outcome else _LATE
         if wrong:
             self._logger.warning(
-                "on_event: %s was not told of %s: %s", self._name, event["event"], wrong
+                "on_event: %s did not receive %s: %s", self._name, event["event"], wrong
             )
 
 

@@ -81,8 +81,8 @@ class Interrupts:
         signum = self._signum or signal.SIGTERM
         name = signal.Signals(signum).name
         words = (
-            f"ended by {name}: what was under way made no progress within {GRACE_SECONDS:g} s, and "
-            "was left as it was; what was acknowledged stays, and the next run brings the rest\n"
+            f"ended by {name}: the current operation made no progress within {GRACE_SECONDS:g} s, "
+            "and was abandoned; acknowledged records stay, and the next run brings the rest\n"
         )
         with suppress(OSError):  # not by the logger: the thread that hangs may hold its lock
             os.write(2, words.encode())

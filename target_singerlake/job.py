@@ -154,7 +154,7 @@ class Report:
             changes.record_run(lake, self._tap, run, configured)
         except SingerlakeError as error:
             self._logger.warning(
-                "cannot note in raw/singerlake.json how this run ended: %s; what was committed "
+                "cannot record in raw/singerlake.json how this run ended: %s; what was committed "
                 "stays committed",
                 error,
             )

@@ -50,8 +50,8 @@ def words(lost: Mapping[TableName, Sequence[str]]) -> Iterator[str]:
         if columns:
             names = [*map(repr, columns[:_NAMED]), *(["…"] if len(columns) > _NAMED else [])]
             yield (
-                f"{table}: {count(len(columns), 'column')} ({', '.join(names)}) that an earlier "
-                "SCHEMA of this run had, with records behind it, the last one has not, so no query "
-                "shows them; the records are kept whole: let the tap send one SCHEMA with all "
-                "columns, and they are shown again"
+                f"{table}: {count(len(columns), 'column')} ({', '.join(names)}) of an earlier "
+                "SCHEMA in this run are missing in the last one, so queries do not show them; the "
+                "records are complete: to show them again, have the tap send one SCHEMA with all "
+                "columns"
             )

@@ -117,8 +117,8 @@ class MappedStreams:
             plain.register_raw_stream_schema(stream, maps[0].raw_schema, maps[0].raw_key_properties)
         if any(place_in(one.transformed_schema) for one in plain.stream_maps[stream]):
             raise InvalidSchemaError(
-                "flattening_enabled would take the objects apart that name files, and the files "
-                "would not be stored: switch it off, or leave them out with a stream map"
+                "flattening_enabled would flatten the objects that reference files, and the files "
+                "would not be stored: turn it off, or leave them out with a stream map"
             )
 
     def record(self, line: bytes, number: Line) -> None:

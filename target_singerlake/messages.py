@@ -163,7 +163,7 @@ def _describe(line: bytes, number: int, reason: str) -> str:
         return f"line {number} has an unknown type, which must be {kinds}: {_shorten(line)}"
     if reason.endswith("- at `$.version`"):
         return (
-            f"line {number} has a version that is no integer of 64 bits, so that nobody could read "
-            f"its table: {_shorten(line)}"
+            f"line {number} has a version that is not a 64-bit integer, so its table could not be "
+            f"read: {_shorten(line)}"
         )
-    return f"line {number} is no Singer message: {reason}: {_shorten(line)}"
+    return f"line {number} is not a Singer message: {reason}: {_shorten(line)}"

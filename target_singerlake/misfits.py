@@ -53,24 +53,23 @@ class Warnings:
             count = "1 value" if misfits.values == 1 else f"{misfits.values:,} values"
             if misfits.marks:
                 yield (
-                    f"{stream}: {count} of {column!r} that is no time, the first in "
-                    f"{misfits.first}; such records delete no row: send a date-time or null, or "
-                    "refuse such values with check_values: true"
+                    f"{stream}: {count} of {column!r} that is not a time, the first in "
+                    f"{misfits.first}; such records do not delete a row: send a date-time or null, "
+                    "or reject such values with check_values: true"
                 )
                 continue
             if misfits.of_key:
                 yield (
-                    f"{stream}: {count} taken that the key column {column!r} ({misfits.type}) "
-                    f"would have to round, the first in {misfits.first}; no query reads the "
-                    "column, and no change finds a row by it, until it has a type that holds them "
-                    "all: "
-                    f"{retype_command(TableName(tap, stream), column, 'TYPE')}; or refuse such "
+                    f"{stream}: {count} accepted that the key column {column!r} ({misfits.type}) "
+                    f"would round, the first in {misfits.first}; queries of the column and changes "
+                    "by key fail until it has a type that holds all of them: "
+                    f"{retype_command(TableName(tap, stream), column, 'TYPE')}; or reject such "
                     "values with check_values: true"
                 )
                 continue
             yield (
-                f"{stream}: {count} taken that column {column!r} ({misfits.type}) cannot hold, the "
-                f"first in {misfits.first}; a query that reads the column will fail: see 'Values "
-                "that do not fit' in docs/reference/types.md, or refuse such values with "
+                f"{stream}: {count} accepted that column {column!r} ({misfits.type}) cannot hold, "
+                f"the first in {misfits.first}; a query that reads the column will fail: see "
+                "'Values that do not fit' in docs/reference/types.md, or reject such values with "
                 "check_values: true"
             )

@@ -55,8 +55,8 @@ class Overlays:
         if wrong := contradiction(entry, overlay):
             table = TableName(self._tap, stream)
             raise InvalidSchemaError(
-                f"it contradicts what was said of {table} with singerlake alter: {wrong}; correct "
-                "the tap, or alter the table"
+                f"it contradicts an override of {table} by singerlake alter: {wrong}; correct the "
+                "tap, or alter the table"
             )
         return bound(entry, overlay)
 

@@ -63,7 +63,7 @@ class Progress:
             count(tables, "table"),
             f", {count(self.deletions, 'deletion')} among them" if self.deletions else "",
             size(self.stored_bytes),
-            f"; refused {count(self.refused, 'line')}" if self.refused else "",
+            f"; rejected {count(self.refused, 'line')}" if self.refused else "",
         )
 
     def _so_far(self, now: float) -> str:

@@ -111,7 +111,7 @@ class Quarantine:
         self._total += 1
         if self._total > self._most:
             raise InvalidLineError(
-                f"{error}; with it, {count(self._total, 'line')} of this run would be put aside, "
+                f"{error}; with it, {count(self._total, 'line')} of this run would be quarantined, "
                 f"and max_invalid allows {self._most:,}: correct the tap, or raise max_invalid"
             ) from error
         name = self._announced(of)
@@ -130,9 +130,9 @@ class Quarantine:
             except InvalidNameError:  # too long with what is behind it
                 continue
         raise InvalidSchemaError(
-            f"lines were refused, and {TableName(self._tap, REJECTED)}, where they would be put "
-            "aside, is a table of the tap's own: rename that stream with a stream map and drop "
-            f"the table, or set invalid_records to {FAIL}"
+            f"lines were rejected, and {TableName(self._tap, REJECTED)}, their dead-letter table, "
+            "belongs to a stream of the tap: rename that stream with a stream map and drop the "
+            f"table, or set invalid_records to {FAIL}"
         )
 
     def _is_free(self, name: str) -> bool:
@@ -154,8 +154,8 @@ def check_name(stream: str, schema: SchemaEntry) -> None:
     """
     if stream.endswith(REJECTED) and not refused_lines.are_in(schema):
         raise InvalidSchemaError(
-            f"names that end in {REJECTED} are for refused lines while invalid_records is "
-            f"{QUARANTINE}: rename it with a stream map"
+            f"names that end in {REJECTED} are reserved for rejected lines while invalid_records "
+            f"is {QUARANTINE}: rename it with a stream map"
         )
 
 

@@ -78,7 +78,7 @@ class ChunkReader(GenericSingerReader[str]):
                 waiting += len(data)
                 if waiting > LINE_BYTES:
                     raise InvalidLineError(
-                        f"a line is longer than {LINE_BYTES >> 20} MiB, and no message may be: "
+                        f"a line is longer than {LINE_BYTES >> 20} MiB, the maximum: "
                         f"{tail[0][:80].decode('utf-8', 'replace')}…"
                     )
                 continue

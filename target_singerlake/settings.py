@@ -50,7 +50,7 @@ _TARGET = [
         "non_finite",
         th.StringType(allowed_values=[non_finite.FAIL, non_finite.NULL, non_finite.STRING]),
         default=non_finite.FAIL,
-        title="What is no JSON",
+        title="What is not valid JSON",
         description=(
             "NaN, Infinity and lone surrogates, which JSON does not allow: `fail`, store "
             "`null`, or store their spelling as a `string`. The schema must allow the result."

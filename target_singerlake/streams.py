@@ -80,8 +80,8 @@ class Streams:
         keys = message.key_properties or []
         if missing := [key for key in keys if key not in whole["properties"]]:
             raise InvalidSchemaError(
-                f"{where} names the key {', '.join(missing)}, and has no such property: let the "
-                "tap declare it, or correct its key_properties"
+                f"{where} names the key {', '.join(missing)}, but no such property: have the tap "
+                "declare it, or correct its key_properties"
             )
         entry = SchemaEntry(schema, keys)
         try:
@@ -153,7 +153,7 @@ def _read(message: Schema, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if "object" in as_list(whole.get("type", ())) and _ELSEWHERE.isdisjoint(whole):
         whole = {"properties": {}, **whole}  # any object, as where it has no property in there
     if not isinstance(whole.get("properties"), dict):
-        raise InvalidLineError(f"{where} has no properties: it says of no column what it is")
+        raise InvalidLineError(f"{where} has no properties, so it declares no columns")
     return schema, whole
 
 

@@ -224,9 +224,9 @@ def make_way(said: object) -> None:
         if path.is_file():
             path.unlink()
         elif path.exists():  # a pipe, too: the run would hang at its end until somebody reads
-            raise UsageError(f"summary_file {path} is there, and is no file: name another")
+            raise UsageError(f"summary_file {path} exists, and is not a file: name another")
         elif not path.parent.is_dir():
-            raise UsageError(f"summary_file {path} is in a folder that is not there")
+            raise UsageError(f"summary_file {path} is in a folder that does not exist")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"summary_file {path} cannot be written: {reason}") from error

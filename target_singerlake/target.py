@@ -239,7 +239,7 @@ class TargetSingerlake(LakePlugin, LateMaps):
                 logger.warning(
                     "%s: %s. If each sync brings the whole table, its rows are stored once per "
                     "sync: give the stream a key (key_properties, or __key_properties__ in "
-                    "stream_maps), let the tap bring only what is new, or use one that sends "
+                    "stream_maps), have the tap send only what is new, or use one that sends "
                     "ACTIVATE_VERSION",
                     table,
                     repeated,
@@ -249,17 +249,17 @@ class TargetSingerlake(LakePlugin, LateMaps):
         """Say which values were taken as something else, and which no query can read."""
         if run.files.missed:
             logger.warning(
-                "%s that records name %s not there; as the setting missing_files says, %s",
+                "%s that records name %s not there; by the setting missing_files, %s",
                 count(run.files.missed, "file"),
                 "was" if run.files.missed == 1 else "were",
-                {"null": "the rows have null in their place", "keep": "the rows are as they came"}[
+                {"null": "the rows have null instead", "keep": "the rows are as they came"}[
                     self.config["missing_files"]
                 ],
             )
         if mended := self._progress.mended:
             logger.warning(
-                "NaN, infinities and lone surrogates, which are not JSON, were in %s %s; as the "
-                "setting non_finite says, each is kept as %s",
+                "NaN, infinities and lone surrogates, which are not JSON, were in %s %s; by the "
+                "setting non_finite, each is stored as %s",
                 f"{mended:,}",
                 "record" if mended == 1 else "records",
                 {"null": "null", "string": "its spelling"}[self.config["non_finite"]],
@@ -269,7 +269,7 @@ class TargetSingerlake(LakePlugin, LateMaps):
             logger.warning("%s", warning)
         for table, left_out in sorted(run.left_out.counts.items()):
             logger.warning(
-                "%s of %s had keys that are blocked there, and were left out",
+                "%s of %s had blocked keys, and were dropped",
                 count(left_out, "record"),
                 table,
             )
@@ -283,7 +283,7 @@ class TargetSingerlake(LakePlugin, LateMaps):
                 for table, lines in sorted(run.put_aside.items())
             )
             logger.warning(
-                "some lines were refused and put aside: %s; look with: singerlake query "
+                "some lines were rejected and quarantined: %s; see them with: singerlake query "
                 "'select line, reason, message from TABLE'",
                 ", ".join(kept),
             )
@@ -418,8 +418,8 @@ def _emit(value: bytes) -> None:
 
 def _nobody_took_it(reason: str | None) -> StoreError:
     return StoreError(
-        f"everything is committed, but nobody took the STATE from standard output: {reason}; "
-        "the next run will bring the same records again"
+        f"everything is committed, but STATE could not be written to standard output: {reason}; "
+        "the next run will send the same records again"
     )
 
 

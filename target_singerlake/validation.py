@@ -29,7 +29,7 @@ from target_singerlake.values import FEW, ValueCheck, fitting_decoder
 _NOTHING = Annotated[int, msgspec.Meta(ge=1, le=0)]
 """What no value is."""
 _SETTINGS = {
-    False: "the setting validate_records: false takes records unchecked",
+    False: "the setting validate_records: false accepts records unchecked",
     True: "the setting validate_formats: false leaves formats unchecked",
 }
 """What lets a refused record in, where not (or where just) its format is wrong."""
@@ -213,8 +213,8 @@ class Validator:
             what = "null" if all(key in record for key in missing) else "no value"
             raise MissingKeyError(
                 f"{self._where(line)} has {what} for its key {', '.join(map(repr, missing))}, so "
-                "that its row could not be told from others: let the tap send a value, or choose "
-                "another key (key_properties in the tap, __key_properties__ in stream_maps)"
+                "its row could not be identified: have the tap send a value, or choose another "
+                "key (key_properties in the tap, __key_properties__ in stream_maps)"
             )
         if refusal:
             raise InvalidRecordError(f"{self._where(line)}, {_words(refusal)}", record)

@@ -262,7 +262,7 @@ class ValueCheck:
             self._learn(ask())
             misfits = list(self.misfits(raw, columns))
         for column, rounds, reason in misfits:
-            marks = column.name == DELETED and reason.endswith("is no time")
+            marks = column.name == DELETED and reason.endswith("is not a time")
             if refused := self._refusal(column.name, rounds=rounds, marks=marks):
                 where = f"line {line}: the record of stream {self._stream!r}"
                 raise InvalidRecordError(f"{where}: {reason}, {refused}", {})
@@ -284,7 +284,7 @@ class ValueCheck:
             )
         if self._refuses:
             harm = "it deletes no row" if marks else "no query could read it"
-            return f"so {harm}; check_values: false accepts it all the same"
+            return f"so {harm}; check_values: false accepts it anyway"
         return ""
 
     def misfits(
@@ -341,7 +341,7 @@ def _with_mark(columns: Iterable[tuple[str, Type]]) -> Columns:
 
 
 def _no_time(raw: bytes) -> str:
-    return f"the value {values.shown(raw)} of {DELETED!r} is no time"
+    return f"the value {values.shown(raw)} of {DELETED!r} is not a time"
 
 
 def _field(name: str, type_: Type) -> Any:

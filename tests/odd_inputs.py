@@ -112,12 +112,12 @@ def _taken(folder: Path, spec: str, value: str, *, check_values: bool) -> str:
         run(folder, _lines("v", spec, value), check_values=check_values)
     except InputError as error:
         assert "line 2" in str(error)
-        return "refused"
+        return "rejected"
     finally:
         logger.removeHandler(handler)
     # A keyword that is passed over is another matter.
     told = any("cannot hold" in said.getMessage() for said in warned)
-    return "taken, with a warning" if told else "taken"
+    return "accepted, with a warning" if told else "accepted"
 
 
 def _read(spark: SparkSession, lake: Lake, stream: str, name: str) -> str:
@@ -141,7 +141,7 @@ def outcomes(spark: SparkSession, folder: Path) -> list[list[str]]:
         )
         shown = spec if spec == VERSION else f"`{spec}`"
         rows.append([shown, f"`{value}`", by_default, strictly, "–"])
-    taken = [number for number, row in enumerate(rows) if row[2] != "refused"]
+    taken = [number for number, row in enumerate(rows) if row[2] != "rejected"]
     by_stream: defaultdict[str, list[int]] = defaultdict(list)
     for number in taken:
         draft = draft_of({"properties": {"v": json.loads(INPUTS[number][0])}})

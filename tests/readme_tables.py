@@ -21,6 +21,8 @@ PLUGINS: dict[str, type[PluginBase]] = {"target": TargetSingerlake, "tap": TapSi
 
 STORES = ("aws_", "gcs_", "azure_")
 """How the names of settings begin that say how a store is reached."""
+BOTH = ("lake", "batch_s3")
+"""Other settings that tap and target have."""
 MAPS = ("stream_map", "faker_", "flattening_", "batch_config", "add_record_metadata")
 """How the names of the SDK's own settings begin."""
 
@@ -30,24 +32,33 @@ def tables() -> dict[str, str]:
     of_plugins = {name: _settings(plugin) for name, plugin in PLUGINS.items()}
     every = {name: row for rows in of_plugins.values() for name, row in rows.items()}
     groups = {
-        "stores": {name: row for name, row in every.items() if name.startswith(STORES)},
+        "stores": {
+            name: row for name, row in every.items() if name.startswith(STORES) or name in BOTH
+        },
         "sdk": {name: row for name, row in every.items() if name.startswith(MAPS)},
     }
     shared = {name for rows in groups.values() for name in rows}
     for plugin, rows in of_plugins.items():
         groups[plugin] = {name: row for name, row in rows.items() if name not in shared}
-    head = ["| setting | default | effect |", "| --- | --- | --- |"]
-    return {group: "\n".join([*head, *rows.values()]) for group, rows in groups.items()}
+    found = {group: _table(rows) for group, rows in groups.items()}
+    # The SDK documents its own settings.
+    return found | {"sdk": ", ".join(f"`{name}`" for name in groups["sdk"])}
 
 
-def _settings(plugin: type[PluginBase]) -> dict[str, str]:
-    settings: dict[str, Any] = plugin._get_about_info().settings["properties"]
-    rows = {}
+def _settings(plugin: type[PluginBase]) -> dict[str, dict[str, Any]]:
+    settings: dict[str, dict[str, Any]] = plugin._get_about_info().settings["properties"]
+    return settings
+
+
+def _table(settings: dict[str, dict[str, Any]]) -> str:
+    defaults = any("default" in schema for schema in settings.values())
+    columns = ["setting", "default", "effect"] if defaults else ["setting", "effect"]
+    lines = [columns, ["---"] * len(columns)]
     for name, schema in settings.items():
-        default = f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
+        default = [f"`{json.dumps(schema['default'])}`" if "default" in schema else ""] * defaults
         text = " ".join(str(schema.get("description", "")).split()).replace("|", "\\|")
-        rows[name] = f"| `{name}` | {default} | {text} |"
-    return rows
+        lines.append([f"`{name}`", *default, text])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def filled(text: str) -> str:

@@ -44,8 +44,8 @@ def change_of(
     wrong = [name for name in values if name not in known]
     if wrong:
         raise UsageError(
-            f"{wrong[0]} cannot be said of a {subject.kind} ({subject}): "
-            f"there are {', '.join(known)}"
+            f"{wrong[0]} is not a field of a {subject.kind} ({subject}): there are "
+            f"{', '.join(known)}"
         )
     about = str(subject)
     tags = checked("tags", list(more_tags), about)

@@ -32,20 +32,20 @@ def _changes(document: object, subject: Subject) -> Iterator[Change]:
     if document is None:
         return
     if not isinstance(document, Mapping):
-        raise UsageError(f"what is said of {subject} is no mapping of fields to values")
+        raise UsageError(f"the annotations of {subject} must be a mapping of fields to values")
     below = _BELOW[subject.kind]
     known = (*FIELDS[subject.kind], below)
     for name in document:
         if name not in known:
             near = nearest(str(name), known)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise UsageError(f"{str(name)[:80]!r} cannot be said of a {subject.kind}: {hint}")
+            raise UsageError(f"{str(name)[:80]!r} is not a field of a {subject.kind}: {hint}")
     values = {name: value for name, value in document.items() if name != below}
     if values:
         yield change_of(subject, values)
     inner = document.get(below) or {}
     if not isinstance(inner, Mapping):
-        raise UsageError(f"{below} of {subject} is no mapping of names to what is said of them")
+        raise UsageError(f"{below} of {subject} must be a mapping of names to annotations")
     for name, value in inner.items():
         if not isinstance(name, str):
             raise UsageError(f"{name!r} in {below} of {subject} is not text: write it in quotes")

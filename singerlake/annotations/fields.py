@@ -75,7 +75,7 @@ def _text(value: object, where: str) -> str:
     if len(text) > MAX_TEXT:
         raise UsageError(f"{where} has {len(text):,} characters: at most {MAX_TEXT:,} fit")
     if match := _UNFIT.search(text):
-        raise UsageError(f"{where} has the character U+{ord(match[0]):04X}, which is no text")
+        raise UsageError(f"{where} has the character U+{ord(match[0]):04X}, which is not text")
     return text
 
 
@@ -95,13 +95,13 @@ def _check_url(text: str, where: str) -> None:
         parts = urlsplit(text)
         _ = parts.port  # read from the text only now
     except ValueError as error:
-        raise UsageError(f"{where} is no URL: {error}") from None
+        raise UsageError(f"{where} is not a URL: {error}") from None
     if parts.scheme not in SCHEMES or re.search(r"[\s\x00-\x1f\x7f]", text):
         raise UsageError(
             f"{where} is {text[:80]!r}: a link begins with https:, http: or mailto:, "
             "and has no spaces"
         )
     if parts.password is not None:
-        raise UsageError(f"{where} holds a password, which everybody could read: leave it out")
+        raise UsageError(f"{where} holds a password, which everyone could read: leave it out")
     if not (parts.path if parts.scheme == "mailto" else parts.hostname):
         raise UsageError(f"{where} is {text[:80]!r}: it names no place")

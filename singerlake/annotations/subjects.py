@@ -86,8 +86,8 @@ def find(lake: Lake, text: str) -> Subject:
     stream, column = candidates[0]
     if _VERSION.fullmatch(column):
         raise UsageError(
-            f"{text} is a version, and is not annotated: say it with `singerlake freeze "
-            "--comment`, or annotate the table"
+            f"{text} is a version, and cannot be annotated: use `singerlake freeze --comment`, or "
+            "annotate the table"
         )
     schema = columns.schema_of(lake.table(TableName(tap, stream)).snapshot())
     raise NotFoundError(unknown_column(TableName(tap, stream), column, columns.top_level(schema)))

@@ -392,7 +392,7 @@ def named_state(
         UsageError: Several states are named, or a time is none.
     """
     if [version, transaction, time].count(None) < 2:  # noqa: PLR2004
-        raise UsageError("name one state: a version, transaction= or time=")
+        raise UsageError("specify one snapshot: a version, transaction= or time=")
     if version is not None:
         return head.named(str(version))
     if transaction is not None:

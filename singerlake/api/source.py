@@ -121,7 +121,7 @@ class Source:
         from singerlake.snapshot.from_blocks import reading
 
         work = reading(self.state)
-        what = f"making the index of {self._table.name} at transaction {self.state.number}"
+        what = f"materializing {self._table.name} at transaction {self.state.number}"
         return self._choice.engine_for(work, what)
 
     def _made(self, engine: Engine[Any]) -> Index | None:
@@ -135,7 +135,9 @@ class Source:
         try:
             made = building.build(engine, self._table, self.state.earliest_equal())
         except StoreError as error:
-            logger.warning("reading without an index, because none can be kept: %s", error)
+            logger.warning(
+                "reading without a materialized snapshot, because none can be stored: %s", error
+            )
             return None
         if (part := unsound(made)) is not None:
             raise damaged(part)

@@ -130,7 +130,9 @@ class Table(lake.Table):
         from singerlake.files import stored
 
         if (found := stored.of_value(file)) is None:
-            raise UsageError("this names no file of the lake: give what a row has, with its path")
+            raise UsageError(
+                "this is not a file of the lake: pass the value of a row, with its path"
+            )
         return stored.opened(self.store, self.name, found)
 
     def diff(
@@ -364,7 +366,7 @@ class Table(lake.Table):
         if_transaction: int | None = None,
         dry_run: bool = False,
         allow_violations: bool = False,
-        allow_misfits: bool = False,
+        allow_type_mismatches: bool = False,
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Reverted:
@@ -380,8 +382,8 @@ class Table(lake.Table):
             dry_run: Only work out what would be done.
             allow_violations: Even if the old rows break a constraint of today; the transaction
                 says so.
-            allow_misfits: Even if old values do not fit the type that their column has now; the
-                transaction says so.
+            allow_type_mismatches: Even if old values do not fit the current type of their column;
+                the transaction says so.
             engine: As for :meth:`freeze`.
             spark: As for :meth:`freeze`.
 
@@ -394,7 +396,7 @@ class Table(lake.Table):
             RuntimeMissingError: Spark is needed, and it or Java is not installed.
         """
         if version is None and transaction is None and time is None:
-            raise UsageError("name the state to go back to: a version, transaction= or time=")
+            raise UsageError("specify the snapshot to revert to: a version, transaction= or time=")
         head = self.snapshot()
         _, snapshot = named_state(head, version, transaction, time)
         from singerlake.log.writer import WriteOptions
@@ -407,7 +409,7 @@ class Table(lake.Table):
             writing=WriteOptions(metadata=kept(metadata or {}, comment)),
             if_transaction=if_transaction,
             allow_violations=allow_violations,
-            allow_misfits=allow_misfits,
+            allow_type_mismatches=allow_type_mismatches,
         )
         return revert(self, options, self._choice(engine, spark), head=head)
 
@@ -420,7 +422,7 @@ class Table(lake.Table):
         if_transaction: int | None = None,
         dry_run: bool = False,
         allow_violations: bool = False,
-        allow_misfits: bool = False,
+        allow_type_mismatches: bool = False,
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Undone:
@@ -435,7 +437,8 @@ class Table(lake.Table):
             if_transaction: Change nothing unless the table is still at this transaction.
             dry_run: Only work out what would be done; conflicts are no error then.
             allow_violations: Even if rows that come back break a constraint of today.
-            allow_misfits: Even if values that come back do not fit the type of their column now.
+            allow_type_mismatches: Even if values that come back do not fit the current type of
+                their column.
             engine: As for :meth:`freeze`.
             spark: As for :meth:`freeze`.
 
@@ -458,7 +461,7 @@ class Table(lake.Table):
             writing=WriteOptions(metadata=kept(metadata or {}, comment)),
             if_transaction=if_transaction,
             allow_violations=allow_violations,
-            allow_misfits=allow_misfits,
+            allow_type_mismatches=allow_type_mismatches,
         )
         return undo(self, options, self._choice(engine, spark))
 
@@ -615,10 +618,10 @@ class Table(lake.Table):
         from singerlake.ops.erase.table import EraseRequest
 
         if isinstance(ids, str):
-            raise UsageError("give a list of ids, even where it is one")
+            raise UsageError("pass a list of ids, even for a single one")
         said = tuple(dict.fromkeys(map(str, ids)))
         if bool(said) == (where is not None):
-            raise UsageError("say which rows: by their ids, or by a condition with where")
+            raise UsageError("select rows by their ids, or by a condition with where")
         within = lake.Lake(self.store)
         asked = [
             EraseRequest(self, said, where),

@@ -126,7 +126,7 @@ class ContentColumn:
                 return data
         raise UsageError(
             f"the file {file.name[:200]!r} of {self.table} is larger than the "
-            f"{quantities.size(self.most)} that a row may bring: leave such rows out with where(), "
+            f"{quantities.size(self.most)} that a row may contain: exclude such rows with where(), "
             "raise file_bytes, or read it as a stream with open_file()"
         )
 

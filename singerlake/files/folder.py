@@ -135,19 +135,20 @@ class Folder:
         if odd:
             more = f" and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else ""
             raise InputError(
-                f"{self.name} holds what cannot be stored: {'; '.join(odd[:_SHOWN])}{more}. "
-                "Nothing was changed: move it elsewhere, or name what is meant by a pattern, such "
-                f"as '{Path(self.base, _ANY_DEPTH, '*.pdf')}'"
+                f"{self.name} contains files that cannot be stored: "
+                f"{'; '.join(odd[:_SHOWN])}{more}. Nothing was changed: move them elsewhere, or "
+                f"select files by a pattern, such as '{Path(self.base, _ANY_DEPTH, '*.pdf')}'"
             )
         if not found[0] and self.pattern and self._listed(()):
             raise InputError(
-                f"no file matches {self.name}: nothing was changed. ** stands for any number of "
-                "folders, * and ? for no dot at the beginning of a name, and there are no braces"
+                f"no file matches {self.name}: nothing was changed. ** matches any number of "
+                "folders, * and ? match no dot at the beginning of a name, and braces have no "
+                "meaning"
             )
         if not found[0]:
             raise InputError(
-                f"{self.name} has no files: nothing was changed. If its disk is not mounted, "
-                "mount it; if all rows are to go, say so with: singerlake delete"
+                f"{self.name} has no files: nothing was changed. If its disk is not mounted, mount "
+                "it; to delete all rows, use: singerlake delete"
             )
         return Seen(*found)
 
@@ -172,9 +173,11 @@ class Folder:
         try:
             handle = files.open_file(self.root, file.path.split("/"))
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise InputError(f"{name} is gone since {self.name} was read: run it again") from error
+            raise InputError(
+                f"{name} was deleted after {self.name} was read: run it again"
+            ) from error
         except DamagedError as error:
-            raise InputError(f"{name} is no plain file any more: run it again") from error
+            raise InputError(f"{name} is not a regular file any more: run it again") from error
         except OSError as error:
             raise InputError(f"{name} cannot be opened: {error.strerror}") from error
         about = os.fstat(handle)
@@ -212,7 +215,7 @@ class Folder:
         except FileNotFoundError as error:
             raise InputError(f"{where} changed while it was read: run it again") from error
         except DamagedError as error:
-            raise InputError(f"{where} is no folder any more: run it again") from error
+            raise InputError(f"{where} is no longer a folder: run it again") from error
         except OSError as error:
             raise InputError(f"{where} cannot be read: {error.strerror}") from error
 
@@ -240,7 +243,7 @@ def _unfit(name: str, about: os.stat_result) -> str:
         return "has a name with control characters"
     if stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode):
         return ""
-    return _KINDS.get(stat.S_IFMT(about.st_mode), "is no plain file")
+    return _KINDS.get(stat.S_IFMT(about.st_mode), "is not a regular file")
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:

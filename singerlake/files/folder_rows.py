@@ -62,7 +62,7 @@ def check_fits(present: TableState) -> None:
     if keys == [KEY] and lacking:
         why = f"it has no column {lacking[0]!r}"
     raise UsageError(
-        f"{present.table} is no table of a folder's files ({why}): name a new table, which gets "
+        f"{present.table} is not a table of a folder's files ({why}): name a new table, which gets "
         f"the columns {', '.join(SCHEMA.schema['properties'])}"
     )
 

@@ -91,7 +91,7 @@ class HandedOn:
             yield from self._parts(text, place)
         except msgspec.DecodeError as error:
             raise DamagedError(
-                f"a block of {self.table} has a line that is no Singer message: {error}"
+                f"a block of {self.table} has a line that is not a Singer message: {error}"
             ) from error
 
     def _parts(self, text: bytes, place: Place) -> Iterator[bytes]:
@@ -154,7 +154,7 @@ class HandedOn:
             data = self.store.get(key).data
         except KeyMissingError as error:
             raise DamagedError(
-                f"the file {key}, which a row of {self.table} names, is gone"
+                f"the file {key}, which a row of {self.table} names, is missing"
             ) from error
         if hashlib.sha256(data).hexdigest() != file_paths.digest_in(path):
             raise DamagedError(f"the file {key} is damaged: its bytes have another SHA-256")

@@ -84,18 +84,20 @@ def _opened(url: str, start: int, tag: str) -> urllib3.BaseHTTPResponse:
         return answer
     answer.close()
     if answer.status in _GONE:
-        raise MissingFileError(f"{shown(url)} is not there")
+        raise MissingFileError(f"{shown(url)} does not exist")
     if start and answer.status == HTTPStatus.OK:
         raise InputError(f"{shown(url)} changed while it was read: run it again")
-    raise InputError(f"{shown(url)} is not given: the server answers {answer.status}")
+    raise InputError(f"{shown(url)} cannot be downloaded: the server answered {answer.status}")
 
 
 def _request(url: str, start: int, tag: str) -> urllib3.BaseHTTPResponse:
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise InputError(f"{shown(url)} is no address on the web")
+        raise InputError(f"{shown(url)} is not a web address")
     if parts.username is not None:
-        raise InputError(f"{shown(url)} is refused: an address must not hold a user or password")
+        raise InputError(
+            f"{shown(url)} is rejected: an address must not contain a user or password"
+        )
     port = parts.port or _PORTS[parts.scheme]
     address = public_address(parts.hostname, port, url)
     # Compressed on the way, a small answer could become a file without end.
@@ -136,7 +138,7 @@ def public_address(host: str, port: int, url: str) -> str:
     addresses = [str(one[4][0]) for one in found]
     for address in addresses:
         if not is_public(address):
-            raise InputError(f"{shown(url)} is refused: its host is of a private network")
+            raise InputError(f"{shown(url)} is rejected: its host is in a private network")
     return addresses[0]
 
 

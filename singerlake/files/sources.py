@@ -102,9 +102,9 @@ class Sources:
             yield from self._from_disk(uri, _file_uri_path(uri) if scheme else uri)
         else:
             raise InputError(
-                f"{shown(uri)} is no file that can be read: {scheme}: is none of file://, s3://, "
-                "gs://, az://, http://, https:// and data:; a path with a colon in its first name "
-                "begins with ./"
+                f"{shown(uri)} is not a readable file: {scheme}: is none of file://, s3://, gs://, "
+                "az://, http://, https:// and data:; a path with a colon in its first name begins "
+                "with ./"
             )
 
     def _from_disk(self, uri: str, path: str) -> Iterator[bytes]:
@@ -114,20 +114,20 @@ class Sources:
         """Open a file below a root, without following a link."""
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if ".." in parts or "\0" in path or not parts:
-            raise InputError(f"{shown(uri)} is refused: a path has no .. in it, and names a file")
+            raise InputError(f"{shown(uri)} is rejected: a path has no .. in it, and names a file")
         allowed = [*self._below(parts, absolute=path.startswith("/"))]
         if not allowed:
-            raise InputError(f"{shown(uri)} is refused: it is below none of file_roots")
+            raise InputError(f"{shown(uri)} is rejected: it is not below any of file_roots")
         for root, below in allowed:
             with suppress(FileNotFoundError, NotADirectoryError):
                 return _plain_file(root, below, uri)
         for root, _ in allowed:
             if not root.is_dir():  # a disk that is gone is not a file that is gone
                 raise StoreError(
-                    f"{shown(uri)} cannot be looked for: the folder {str(root)!r} of file_roots "
-                    "is not there any more: see whether its disk is mounted"
+                    f"{shown(uri)} cannot be found: the folder {str(root)!r} of file_roots no "
+                    "longer exists: check whether its disk is mounted"
                 )
-        raise MissingFileError(f"{shown(uri)} is not there")
+        raise MissingFileError(f"{shown(uri)} does not exist")
 
     def _below(self, parts: list[str], *, absolute: bool) -> Iterator[tuple[Path, list[str]]]:
         """The roots that a path is below, and the way from each."""
@@ -141,15 +141,15 @@ class Sources:
         bucket, _, key = rest.partition("/")
         place = f"{scheme.lower()}://{bucket}"
         if any(part in ("", ".", "..") for part in key.split("/")):
-            raise InputError(f"{shown(uri)} is refused: it names no object plainly")
+            raise InputError(f"{shown(uri)} is rejected: it is not a plain object name")
         if not any(place == own and key.startswith(prefix) for own, prefix in self._prefixes):
-            raise InputError(f"{shown(uri)} is refused: it is below none of file_roots")
+            raise InputError(f"{shown(uri)} is rejected: it is not below any of file_roots")
         if place not in self._stores:
             self._stores[place] = open_store(place, self._options.store)
         try:
             yield from self._stores[place].pieces(key, PIECE_BYTES)
         except KeyMissingError as error:
-            raise MissingFileError(f"{shown(uri)} is not there") from error
+            raise MissingFileError(f"{shown(uri)} does not exist") from error
         except KeyExistsError as error:
             raise InputError(f"{shown(uri)} changed while it was read: run it again") from error
 
@@ -192,7 +192,9 @@ def _plain_file(root: Path, parts: Sequence[str], uri: str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         raise
     except DamagedError as error:
-        raise InputError(f"{shown(uri)} is refused: it is a link, or no plain file") from error
+        raise InputError(
+            f"{shown(uri)} is rejected: it is a link, or not a regular file"
+        ) from error
     except OSError as error:
         raise InputError(f"{shown(uri)} cannot be opened: {error.strerror}") from error
 
@@ -243,9 +245,9 @@ def _file_uri_path(uri: str) -> str:
     try:
         parts = urlsplit(uri)
     except ValueError as error:  # brackets, which are of addresses alone
-        raise InputError(f"{shown(uri)} is no URI: {error}") from error
+        raise InputError(f"{shown(uri)} is not a URI: {error}") from error
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise InputError(f"{shown(uri)} is no file of this machine: write file:///path")
+        raise InputError(f"{shown(uri)} is not a file on this machine: write file:///path")
     return unquote(parts.path)
 
 
@@ -259,4 +261,4 @@ def _inline(uri: str) -> bytes:
     try:
         return base64.b64decode(unquote_to_bytes(body), validate=True)
     except binascii.Error as error:
-        raise InputError(f"a data: URI is no Base64: {error}") from error
+        raise InputError(f"a data: URI is not Base64: {error}") from error

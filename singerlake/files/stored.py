@@ -198,7 +198,9 @@ class _Stream(io.RawIOBase):
         try:
             piece = self._store.get_range(self._key, self._at, length)
         except KeyMissingError as error:
-            raise DamagedError(f"the file {self._key}, which a row names, is gone") from error
+            raise DamagedError(
+                f"the file {self._key}, which a row references, is missing"
+            ) from error
         if len(piece) < length:  # it ends here, and no request is made to see it end
             self._end = self._at + len(piece)
         return piece
@@ -207,7 +209,7 @@ class _Stream(io.RawIOBase):
         for listed in self._store.list(self._key.rpartition("/")[0]):
             if listed.key == self._key:
                 return listed.size
-        raise DamagedError(f"the file {self._key}, which a row names, is gone")
+        raise DamagedError(f"the file {self._key}, which a row references, is missing")
 
 
 def chosen(found: Iterable[StoredFile], name: str) -> StoredFile:
@@ -231,7 +233,7 @@ def chosen(found: Iterable[StoredFile], name: str) -> StoredFile:
     if not meant:
         short = _TOO_SHORT if re.fullmatch("[0-9a-f]{4,7}", digits) else ""
         raise NotFoundError(
-            f"no row names a file {name!r}{short}: see them all with: singerlake files ls TABLE"
+            f"no row references a file {name!r}{short}: list them with: singerlake files ls TABLE"
         )
     if len(meant) > 1:
         hashes = ", ".join(sorted(digest[:16] for digest in meant))
@@ -273,8 +275,8 @@ def _parts(file: StoredFile) -> tuple[str, ...]:
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     if ".." in parts or not parts or any(ord(c) < ord(" ") for c in name):
         raise InputError(
-            f"a row calls its file {name[:200]!r}, which leaves the folder or is no name: nothing "
-            f"was written; get it by its hash: singerlake files get … {file.digest[:16]}"
+            f"a row names its file {name[:200]!r}, which is outside of the folder or not a name: "
+            f"nothing was written; get it by its hash: singerlake files get … {file.digest[:16]}"
         )
     return parts
 
@@ -354,12 +356,12 @@ def _holds(inner: int, name: str, file: StoredFile, place: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise InputError(f"{place} is there already, and is no plain file") from error
+        raise InputError(f"{place} already exists, and is not a regular file") from error
     hashed = hashlib.sha256()
     with os.fdopen(handle, "rb") as there:
         files.refuse_odd(os.fstat(handle), place)
         while piece := there.read(PIECE_BYTES):
             hashed.update(piece)
     if hashed.hexdigest() != file.digest:
-        raise InputError(f"{place} is there already, with other bytes: name an empty folder")
+        raise InputError(f"{place} already exists, with other bytes: name an empty folder")
     return True

@@ -133,7 +133,7 @@ class FileStorer:
                 try:
                     future.result()  # raises what went wrong first in the order of the lines
                 except MissingFileError as error:
-                    way_out = "set missing_files to null or keep to go on without such files"
+                    way_out = "set missing_files to null or keep to continue without such files"
                     raise InputError(f"{who}: {error}: {way_out}") from error
                 except InputError as error:
                     raise InputError(f"{who}: {error}") from error
@@ -165,8 +165,8 @@ class FileStorer:
             changed = [name for name, value in new.items() if value != bytes(record[name])]
             if changed and (why := refusal(spelled({**record, **new}))):
                 raise InputError(
-                    f"{self._whose(record, keys, changed[0])} is not there, and missing_files: "
-                    f"null cannot put null in its place: {why}"
+                    f"{self._whose(record, keys, changed[0])} does not exist, and missing_files: "
+                    f"null cannot replace it by null: {why}"
                 )
 
     def _spelled(
@@ -208,7 +208,7 @@ class FileStorer:
         digest = _digest_said(uri, said.get("checksum"))
         size = said.get("size")
         if size is not None and (type(size) is not int or size < 0):
-            raise InputError(f"{shown(uri)} has a size that is no number of bytes")
+            raise InputError(f"{shown(uri)} has a size that is not a number of bytes")
         found = self._contents.find(digest, wanted) if digest else None
         if found is not None and size in (None, found.size):
             return found
@@ -217,7 +217,7 @@ class FileStorer:
             if size not in (None, read):
                 raise InputError(f"{shown(uri)} has {read:,} bytes, and its record says {size:,}")
             if digest not in ("", actual):
-                raise InputError(f"{shown(uri)} has another SHA-256 than its record says")
+                raise InputError(f"{shown(uri)} has another SHA-256 than in its record")
 
         return self._contents.put(self._sources.pieces(uri), compare, wanted)
 

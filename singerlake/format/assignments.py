@@ -53,8 +53,8 @@ def _assigned(text: str) -> Iterator[tuple[str, str]]:
     for piece in pieces:
         if len(piece) < 3 or piece[0].name is None or piece[1].text != "=":  # noqa: PLR2004
             raise UsageError(
-                f"{text!r} sets nothing: write COLUMN = VALUE, with a name of other characters "
-                "than letters, digits and underscores in backticks"
+                f"{text!r} is not an assignment: write COLUMN = VALUE, with a name of other "
+                "characters than letters, digits and underscores in backticks"
             )
         yield piece[0].name, text[piece[1].end : piece[-1].end].strip()
 

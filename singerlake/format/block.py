@@ -271,7 +271,7 @@ def decode(data: bytes, size: int, where: str) -> bytes:
     except (igzip_lib.error, EOFError) as error:  # type: ignore[misc]  # not a class to its stubs
         raise DamagedError(f"{where} is damaged: {error}") from error
     if len(text) != size or not inflater.eof or inflater.unused_data:
-        raise DamagedError(f"{where} is damaged: it does not hold the {size} bytes it should")
+        raise DamagedError(f"{where} is damaged: it does not contain the {size} bytes it should")
     return text
 
 
@@ -301,9 +301,7 @@ def check_is(data: bytes, rows: int, crc: int | None, where: str) -> None:
     """
     head = header(data, where)
     if head.length != len(data) or head.rows != rows or crc not in (None, checksum(data)):
-        raise DamagedError(
-            f"{where} is not the block that the log means: it is damaged, or another one"
-        )
+        raise DamagedError(f"{where} is not the block in the log: it is damaged, or another block")
 
 
 def lines(text: bytes) -> tuple[bytes, bytes]:

@@ -75,7 +75,7 @@ def _contradictions(entry: SchemaEntry, own: Mapping[str, Type], overlay: Overla
         column = overlay.columns.get(member, _AS_THE_TAP_SAYS)
         if column.dropped:
             yield (
-                f"its key has {member!r}, and alter dropped that column: bring it back with "
+                f"its key has {member!r}, and alter dropped that column: restore it with "
                 "restore-column, or give the table another key with set-key"
             )
         elif (
@@ -84,15 +84,15 @@ def _contradictions(entry: SchemaEntry, own: Mapping[str, Type], overlay: Overla
             and not keeps_numbers(own[member], type_of(column.type))
         ):
             yield (
-                f"its key has {member!r}, and alter made {type_of(column.type)} of that column, by "
-                "which rows might not be told apart: give the table another key with set-key"
+                f"its key has {member!r}, and alter made {type_of(column.type)} of that column, "
+                "which might not identify rows: give the table another key with set-key"
             )
     for name in overlay.key or ():
         member = member_of(overlay, name)
         added = overlay.added.get(member)
         if name not in shown.values() and (added is None or added.default is None):
             called = "" if name == member else f", which its records call {member!r}"
-            yield f"it lacks the column {name!r}{called}, and alter made that part of the key"
+            yield f"it lacks the column {name!r}{called}, which alter made part of the key"
     for member, one in overlay.added.items():
         wanted = type_of(one.schema)
         if (type_ := own.get(member, wanted)) != wanted:
@@ -114,7 +114,7 @@ def _of_constraints(entry: SchemaEntry, overlay: Overlay) -> Iterator[str]:
             if column in columns:
                 spec = schema["properties"][column]
                 if wrong := unfit(one, column, columns[column], spec, schema):
-                    yield f"the constraint {name!r} is none for what it declares: {wrong}"
+                    yield f"the constraint {name!r} does not fit what it declares: {wrong}"
 
 
 def _of_column(

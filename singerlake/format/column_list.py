@@ -144,7 +144,9 @@ def schema_of_columns(columns: list[ColumnSpec], keys: list[str]) -> SchemaEntry
         raise UsageError(f"a key column is named twice: {', '.join(keys)}")
     for key in keys:
         if key not in by_name:
-            raise UsageError(f"there is no column {key!r} to be the key: {offer(key, [*by_name])}")
+            raise UsageError(
+                f"there is no column {key!r} to use as the key: {offer(key, [*by_name])}"
+            )
         if by_name[key].type.kind in (Kind.STRUCT, Kind.LIST, Kind.TEXT):
             what = "json" if by_name[key].type.kind is Kind.TEXT else by_name[key].type
             raise UsageError(f"{key!r} cannot be a key: it is {what}")
@@ -246,19 +248,19 @@ class _Parser:
             raise _wrong(token.at, "'text' is either string, or json for values of any kind")
         near = nearest(token.text, TYPE_NAMES)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {_SHOWN_TYPES}"
-        raise _wrong(token.at, f"{token.shown} is no type: {hint}")
+        raise _wrong(token.at, f"{token.shown} is not a type: {hint}")
 
     def _decimal(self, word: _Token) -> Spec:
         if self._peek().text != "(":
             raise _wrong(
-                word.at, f"write how many digits, and how many behind the point: {word.text}(12,2)"
+                word.at, f"write how many digits, and how many after the point: {word.text}(12,2)"
             )
         self._take("(")
         precision = self._digits("digits", 1, DIGITS)
         scale = 0
         if self._peek().text == ",":
             self._take(",")
-            scale = self._digits("digits behind the point", 0, precision)
+            scale = self._digits("digits after the point", 0, precision)
         self._take(")")
         # Not multipleOf: validators that compute with doubles find 19.99 no multiple of 0.01.
         spec = {"type": "number", "format": "singer.decimal", "precision": precision}
@@ -311,7 +313,7 @@ class _Parser:
             value = _number(token, spec, name)
         else:
             raise _wrong(
-                token.at, f"{token.shown} is no default: a number, 'text', true, false or null"
+                token.at, f"{token.shown} is not a default: a number, 'text', true, false or null"
             )
         type_ = type_of(spec)
         if type_.kind in (Kind.STRUCT, Kind.LIST):
@@ -356,7 +358,7 @@ def _tokens(text: str) -> list[_Token]:
         match = _TOKEN.match(text, at)
         if match is None:
             at += len(text[at:]) - len(text[at:].lstrip())
-            what = "a quote that is never closed" if text[at] in "\"'`" else f"{text[at]!r}"
+            what = "an unclosed quote" if text[at] in "\"'`" else f"{text[at]!r}"
             raise _wrong(at, f"this is not understood: {what}")
         kind = match.lastgroup or ""
         tokens.append(_Token(kind, match[kind], match.start(kind)))
@@ -374,7 +376,9 @@ def _number(token: _Token, spec: Spec, name: str) -> int | float:
         exact, digits, scale = Decimal(token.text), spec["precision"], spec["scale"]
         if abs(exact) >= 10 ** (digits - scale):
             text = f"decimal({digits},{scale})"
-            raise _wrong(token.at, f"the default {token.text} of column {name!r} is no {text}")
+            raise _wrong(
+                token.at, f"the default {token.text} of column {name!r} is not a valid {text}"
+            )
         if Decimal(repr(value)) != exact:  # in the schema it is a JSON number
             raise _wrong(
                 token.at, f"the default {token.text} of column {name!r} has too many digits"
@@ -388,7 +392,7 @@ def _unquoted(text: str) -> str:
 
 def _no_clause(token: _Token, name: str) -> str:
     if token.word in _NOT_HERE:
-        return f"{token.shown} cannot be said of column {name!r}: {_NOT_HERE[token.word]}"
+        return f"{token.shown} is not allowed for column {name!r}: {_NOT_HERE[token.word]}"
     if token.word and (near := nearest(token.word, _CLAUSES)):
         return f"{token.shown} cannot follow a column's type: did you mean {' or '.join(near)}?"
     return f"a comma, not null, null, default or comment is missing before {token.shown}"

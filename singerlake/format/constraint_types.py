@@ -97,7 +97,7 @@ def _not_listed(one: Constraint, column: str, type_: Type) -> str:
         if type_.kind is Kind.TEXT and value is not None and not isinstance(value, str):
             return f"column {column!r} is {type_}: write each value of the enum as a string"
         if isinstance(value, float) and not math.isfinite(value):
-            return f"in the enum of column {column!r}, {value} is no number of JSON's"
+            return f"in the enum of column {column!r}, {value} is not a JSON number"
         if wrong := misfit(_ENCODER.encode(value), converter(type_), column):
             return wrong
     return ""
@@ -129,7 +129,7 @@ def _check_ends(one: Constraint, column: str) -> None:
         raise UsageError(f"the {one.kind} of {column!r} has neither end")
     for end in ends:
         if not _is_number(end):
-            raise UsageError(f"an end of the {one.kind} of {column!r} is no number of a double")
+            raise UsageError(f"an end of the {one.kind} of {column!r} is not a double")
         if one.kind == "length" and (end != int(end) or end < 0 or int(end) not in INT64):
             raise UsageError(
                 f"the length of {column!r} is in characters: a whole number from 0, not {end}"

@@ -31,7 +31,7 @@ _MOST_LINE = 160
 _MOST_BYTES = 1 << 30
 """Bytes that a list inflates to at most."""
 
-_A_FILE = f"what is of the format {FORMAT}"
+_A_FILE = f"a property of the format {FORMAT}"
 _ELSEWHERE = frozenset(
     """
     additionalItems additionalProperties contains dependencies dependentSchemas else
@@ -275,7 +275,7 @@ def named_in(text: bytes, place: Place) -> dict[str, int]:
                     size = stored.size if type(stored.size) is int else 0
                     named[stored.path] = max(0, size, named.get(stored.path, 0))
     except msgspec.DecodeError as error:
-        raise DamagedError(f"a block holds a line that is no message: {error}") from error
+        raise DamagedError(f"a block holds a line that is not a message: {error}") from error
     return named
 
 
@@ -309,7 +309,7 @@ def decode_list(data: bytes, listed: FileList | str) -> dict[str, int]:
     path = listed if isinstance(listed, str) else listed.path
     where = f"the list {path}"
     if isinstance(listed, FileList) and hashlib.sha256(data).hexdigest() != listed.hash:
-        raise DamagedError(f"{where} is damaged: its bytes do not have the hash that the log has")
+        raise DamagedError(f"{where} is damaged: its bytes do not have the hash in the log")
     inflater = zlib.decompressobj(wbits=31)
     try:
         # No more than its lines can have, whatever somebody forged together with the log.

@@ -112,7 +112,9 @@ class KeyHashes:
         """
         lines = _lines(data, where)
         if not all(_HASH.fullmatch(line) for line in lines) or len(lines) != count + 1:
-            raise DamagedError(f"{where} cannot be read: it has not the {count:,} keys of the log")
+            raise DamagedError(
+                f"{where} cannot be read: it does not have the {count:,} keys of the log"
+            )
         secret, *hashes = (bytes.fromhex(line.decode()) for line in lines)
         return cls(secret, frozenset(hashes))
 

@@ -72,7 +72,7 @@ def decode(data: bytes, where: str) -> HeadFile:
     """
     head: HeadFile = _HEAD.read_sealed(data, where)
     if not head.chain or head.last.number < 1:
-        raise DamagedError(f"{where} cannot be read: it does not say which log entry it ends with")
+        raise DamagedError(f"{where} cannot be read: it does not contain its last log entry")
     return head
 
 

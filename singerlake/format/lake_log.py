@@ -178,9 +178,9 @@ def decode(data: bytes, number: int, where: str) -> LakeVersion:
     own_hash = sealed.check_seal(data, where)
     entry: LakeVersion = _ENTRY.read(data, form, where)
     if entry.number != number:
-        raise DamagedError(f"{where} says that it is lake version {entry.number}")
+        raise DamagedError(f"{where} contains the number of lake version {entry.number}")
     if form == PLAIN or bool(entry.previous) is (number == 1):
-        raise DamagedError(f"{where} cannot be read: it does not say which entry it follows")
+        raise DamagedError(f"{where} cannot be read: it does not contain the entry that it follows")
     if len({table.name for table in entry.tables}) != len(entry.tables):
         raise DamagedError(f"{where} cannot be read: it names a table twice")
     if bool(entry.rewritten) is not bool(entry.stands_for):

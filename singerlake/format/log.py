@@ -349,11 +349,11 @@ def decode_entry(data: bytes, number: int, where: str) -> Entry:
     own_hash = sealed.digest(data) if form == PLAIN else sealed.check_seal(data, where)
     entry: Entry = _ENTRY.read(data, form, where)
     if entry.number != number:
-        raise DamagedError(f"{where} says that it is transaction {entry.number}")
+        raise DamagedError(f"{where} contains the number of transaction {entry.number}")
     if form == PLAIN and (entry.previous or entry.stands_for or entry.hash):
         raise DamagedError(f"{where} cannot be read: an entry of format 1 has no hash")
     if form > PLAIN and bool(entry.previous) is (number == 1):
-        raise DamagedError(f"{where} cannot be read: it does not say which entry it follows")
+        raise DamagedError(f"{where} cannot be read: it does not contain the entry that it follows")
     version = entry.version
     if version is not None and (version.deleted or version.erased or version.pointed):
         raise DamagedError(

@@ -351,7 +351,7 @@ def _decode_manifest(data: bytes, where: str) -> Manifest:
     else:
         manifest = _packed(_LARGE.read(data, number, where), where)
     if (number > PLAIN) is not bool(manifest.chain):
-        raise DamagedError(f"{where} cannot be read: it does not say which log entry it ends with")
+        raise DamagedError(f"{where} cannot be read: it does not contain its last log entry")
     return manifest
 
 

@@ -72,19 +72,19 @@ def _columns(before: Overlay, after: Overlay) -> Iterator[str]:
 
 def _default(value: Any) -> str:
     if value is msgspec.UNSET:
-        return "what the tap says"
+        return "the tap's"
     return msgspec.json.encode(value).decode()
 
 
 def _type(column: ColumnOverlay) -> str:
     if column.type is None:
-        return "what the tap says"
+        return "the tap's"
     return "text" if column.type == "text" else str(type_of(column.type))
 
 
 def _rules(before: Overlay, after: Overlay) -> Iterator[str]:
     if before.key != after.key:
-        yield "key as the tap says" if after.key is None else f"key {', '.join(after.key)}"
+        yield "the tap's key" if after.key is None else f"key {', '.join(after.key)}"
     for name, one in after.constraints.items():
         if before.constraints.get(name) != one:
             yield f"constraint {name}: {constraint_words(one)}"

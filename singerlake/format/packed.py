@@ -101,7 +101,7 @@ def _pieces(text: memoryview, first: str, where: str) -> Iterator[bytes]:
     # Within a text a quote has a backslash before it: this is found between items alone.
     border = re.compile(rb'\},(?=\{"%b":)' % first.encode())
     if bytes(text[:1]) != b"[":
-        raise DamagedError(f"{where} cannot be read: there is something else than a list")
+        raise DamagedError(f"{where} cannot be read: it contains something other than a list")
     start, end = 1, len(text)
     while start < end:
         found = border.search(text, start + _CHUNK_BYTES)

@@ -8,21 +8,21 @@ _MAYBE = ["string", "null"]
 SCHEMA = SchemaEntry(
     {
         "type": "object",
-        "description": "Lines that target-singerlake refused, each as the tap sent it.",
+        "description": "Lines that target-singerlake rejected, as the tap sent them.",
         "properties": {
             "digest": {
                 "type": "string",
-                "description": "SHA-256 of the record; of the whole line, where it has none.",
+                "description": "SHA-256 of the record, or of the whole line if it has none.",
             },
             "line": {
                 "type": "integer",
-                "description": "Its number in the input of the run, or in the file of a BATCH.",
+                "description": "Line number in the input of the run, or in the file of a BATCH.",
             },
-            "file": {"type": _MAYBE, "description": "The file of a BATCH that it stands in."},
+            "file": {"type": _MAYBE, "description": "The file of a BATCH that contains it."},
             "stream": {"type": _MAYBE, "description": "The stream that it names."},
-            "reason": {"type": "string", "description": "Why it was refused."},
-            "message": {"type": _MAYBE, "description": "The line, where it is text."},
-            "message_base64": {"type": _MAYBE, "description": "The line, where it is not."},
+            "reason": {"type": "string", "description": "Why it was rejected."},
+            "message": {"type": _MAYBE, "description": "The line, if it is text."},
+            "message_base64": {"type": _MAYBE, "description": "The line in Base64, if it is not."},
         },
     },
     ["digest"],
@@ -34,7 +34,7 @@ EARLIER = SchemaEntry(
         **SCHEMA.schema,
         "properties": {
             **{name: spec for name, spec in SCHEMA.schema["properties"].items() if name != "file"},
-            "line": {"type": "integer", "description": "Its number in the input of the run."},
+            "line": {"type": "integer", "description": "Line number in the input of the run."},
         },
     },
     ["digest"],

@@ -120,8 +120,8 @@ def check_positions(stated: list[tuple[int, int]], block: Block) -> None:
     rising = all(a < b for a, b in pairwise(stated))
     if len(stated) != block.rows or not inside or not rising:
         raise DamagedError(
-            f"block {block.number}, which a vacuum combined, has lines that do not say "
-            "where they came from, or are out of order"
+            f"block {block.number}, which a vacuum compacted, has lines without their origin, or "
+            "out of order"
         )
 
 

@@ -76,7 +76,7 @@ def check_seal(data: bytes, where: str) -> str:
     # A view: a large manifest is not copied for it.
     computed = hashlib.sha256(memoryview(data)[:-_SEAL_BYTES]).hexdigest()
     if computed != recorded:
-        raise DamagedError(f"{where} is damaged: its bytes do not have the hash that it says")
+        raise DamagedError(f"{where} is damaged: its bytes do not have the hash in it")
     return recorded
 
 
@@ -145,7 +145,7 @@ class Reader:
                 raise DamagedError(f"{where} cannot be read: {error}") from error
             content = self._read_what_is_known(data, where)
         if content.format != number:
-            raise DamagedError(f"{where} cannot be read: it says its format twice")
+            raise DamagedError(f"{where} cannot be read: it contains its format twice")
         return content
 
     def read_sealed(self, data: bytes, where: str) -> Any:

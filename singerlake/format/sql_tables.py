@@ -123,8 +123,7 @@ def _match(tap: str, stream: str, known: Collection[TableName]) -> TableName | N
     near = names.alike(TableName(tap, stream), known)
     if len(near) > 1:
         raise InvalidQueryError(
-            f"{tap}.{stream} could mean {' or '.join(map(str, near))}: write the one that is meant "
-            "in backticks"
+            f"{tap}.{stream} could mean {' or '.join(map(str, near))}: write it in backticks"
         )
     return near[0] if near else None
 

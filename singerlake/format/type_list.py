@@ -30,7 +30,7 @@ def parse_types(text: str) -> dict[str, dict[str, Any]]:
     columns = parse_columns("".join(_without_colon(part) for part in _parts(text)))
     for column in columns:
         if column.not_null or column.default is not None or column.comment:
-            raise UsageError(f"a type is all that can be said here of column {column.name!r}")
+            raise UsageError(f"only a type is allowed here for column {column.name!r}")
     return {column.name: column.spec or JSON for column in columns}
 
 

@@ -19,7 +19,7 @@ from singerlake.format.log import SchemaEntry
 DIGITS = 38
 """Digits of a decimal, in Arrow's 128 bits and in Spark."""
 DEFAULT_SCALE = 18
-"""Digits behind the point of ``singer.decimal`` where the schema does not say."""
+"""Digits after the point of ``singer.decimal`` where the schema does not say."""
 MAX_SCALE = 30
 """Finer steps than 10^-30 leave too few digits before the point; such numbers are doubles."""
 MAX_DEPTH = 32

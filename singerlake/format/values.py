@@ -111,7 +111,7 @@ def is_deletion(raw: bytes, rules: int = RULES) -> bool:
 def why(raw: bytes, name: str, error: ValueError) -> str:
     """What is said of a value that its converter refused."""
     kind = error.args[0] if isinstance(error, MisfitError) else f"{error}"
-    return f"the value {shown(raw)} of column {name!r} is no {kind}"
+    return f"the value {shown(raw)} of column {name!r} is not a valid {kind}"
 
 
 def shown(raw: bytes) -> str:
@@ -250,7 +250,7 @@ def _decimal(scale: int) -> Converter:
             raise MisfitError(f"decimal of at most {whole} digits before the point")
         if value != value.quantize(step, context=_CONTEXT):
             raise MisfitError(
-                f"decimal of at most {scale} digit{'s' * (scale != 1)} behind the point"
+                f"decimal of at most {scale} digit{'s' * (scale != 1)} after the point"
             )
         return value
 
@@ -284,7 +284,7 @@ def _exact_timestamp(raw: bytes) -> datetime:
     instant = _timestamp(raw)
     if times.finer_digits(_string(raw)):
         raise MisfitError(
-            "timestamp of at most six digits behind the second, as one in a key must be: text "
+            "timestamp of at most six digits after the second, as one in a key must be: text "
             "would hold it"
         )
     return instant

@@ -69,7 +69,7 @@ def acknowledged_by(
     why = (
         f"it has {too_long:,} bytes, and no more than {tap_state.MAX_BYTES:,} are kept"
         if too_long
-        else "no run put one out, or an earlier release wrote these transactions"
+        else "no run emitted one, or an earlier release wrote these transactions"
     )
     raise NotFoundError(
         f"the log of {head.table} keeps no STATE for transaction {number}: {why}; to have the tap "

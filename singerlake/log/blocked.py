@@ -48,9 +48,9 @@ def read(store: Store, snapshot: TableState) -> KeyHashes:
         if refresh(store, snapshot).blocked != said:
             raise erasures.changed(snapshot.table) from None
         raise DamagedError(
-            f"{where} is gone, with the keys of {snapshot.table} that are blocked: bring it back "
-            f"from a copy, or let them all in with: singerlake erase {snapshot.table} --unblock "
-            "--all"
+            f"{where} is missing, with the keys of {snapshot.table} that are blocked: restore it "
+            f"from a copy, or unblock all of them with: singerlake erase {snapshot.table} "
+            "--unblock --all"
         ) from None
 
 

@@ -99,7 +99,7 @@ def fetch(store: Store, table: TableName, run: list[Block]) -> bytes:
     try:
         return store.get_range(key, first.offset, last.offset + last.length - first.offset)
     except KeyMissingError as error:
-        problem = f"{_where(table, first)} is gone: the file is not there"
+        problem = f"{_where(table, first)} is missing: the file does not exist"
         raise DamagedError(f"{problem}; {_next_step(table)}") from error
 
 
@@ -130,4 +130,4 @@ def _where(table: TableName, block: Block) -> str:
 
 
 def _next_step(table: TableName) -> str:
-    return f"see what else is wrong with: singerlake verify {table}"
+    return f"check for other damage with: singerlake verify {table}"

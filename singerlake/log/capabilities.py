@@ -59,6 +59,6 @@ def _recorded_or_probed(store: Store) -> Capabilities:
     try:
         file = lake_file.record_capabilities(store, probed)
     except DamagedError as error:  # only annotations need the file: data is committed without it
-        logger.warning("what was found of the store is not recorded: %s", error)
+        logger.warning("the capabilities of the store could not be recorded: %s", error)
         return probed
     return lake_file.recorded_capabilities(store, file) or probed

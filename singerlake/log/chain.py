@@ -24,7 +24,7 @@ def check_next(table: TableName, head: int, entry: Entry) -> None:
         ForeignEntryError: It is another stream's.
     """
     if entry.number != head + 1:
-        raise DamagedError(f"the log of {table} goes from {head} to {entry.number}")
+        raise DamagedError(f"the log of {table} jumps from {head} to {entry.number}")
     if entry.stream != table.stream:
         raise ForeignEntryError(
             f"the log of {table} holds transaction {entry.number} of the stream "
@@ -93,9 +93,9 @@ def check_link(table: TableName, form: int, chain: str, entry: Entry) -> None:
         )
     if entry.format > PLAIN and chain and entry.previous != chain:
         raise DamagedError(
-            f"transaction {entry.number} of {table} was written after another transaction "
-            f"{entry.number - 1} than the one that is there: one of the two was changed or put "
-            "there from elsewhere; bring the log back from a backup"
+            f"transaction {entry.number} of {table} was written after a different transaction "
+            f"{entry.number - 1} than the present one: one of the two was changed or comes from "
+            "elsewhere; restore the log from a backup"
         )
 
 
@@ -140,8 +140,8 @@ class Rewritings:
             if not allowed:
                 raise DamagedError(
                     f"transaction {number} of {self._table} was rewritten for an erasure that "
-                    f"transaction {by} is said to announce, and does not: bring the log back from "
-                    "a backup"
+                    f"transaction {by} should announce, but does not: restore the log from a "
+                    "backup"
                 )
 
 

@@ -128,7 +128,7 @@ def from_manifest(table: TableName, manifest: Manifest) -> TableState:
         and _has_its_blocks(snapshot)
     )
     if not agrees:
-        raise DamagedError(f"{table.manifest} does not agree with itself")
+        raise DamagedError(f"{table.manifest} is inconsistent")
     there = 0 if snapshot.dropped_at else snapshot.first
     earlier = [v for v in manifest.table_versions if not there or v.transaction < there]
     due = _due_after(snapshot)
@@ -151,7 +151,7 @@ def _check_paths(snapshot: TableState, manifest: Manifest) -> None:
             table.key(path)
     for one in (*manifest.file_lists.values(), *(listed for _, listed in manifest.pending_lists)):
         if not file_paths.is_list(one.path):
-            raise DamagedError(f"{table.manifest} names {one.path[:200]!r}, which is no list")
+            raise DamagedError(f"{table.manifest} names {one.path[:200]!r}, which is not a list")
 
 
 def _noted(transactions: Sequence[TransactionSummary]) -> Noted:

@@ -164,7 +164,7 @@ def commit(
             if (written := append(entry)) is not None:
                 return fold(snapshot, [written])
             snapshot = refresh(store, snapshot)
-    raise ConflictError(f"{snapshot.table} changes faster than this commit can follow: try again")
+    raise ConflictError(f"{snapshot.table} changes too fast for this commit: try again")
 
 
 def _chain(store: Store, snapshot: TableState) -> str:
@@ -174,7 +174,7 @@ def _chain(store: Store, snapshot: TableState) -> str:
     last = read_entry(store, snapshot.table, snapshot.number)
     if last is None:
         raise DamagedError(
-            f"the log of {snapshot.table} lacks transaction {snapshot.number}, its last: make it "
-            f"again first, with: singerlake rebuild {snapshot.table}"
+            f"the log of {snapshot.table} lacks transaction {snapshot.number}, its last: rebuild "
+            f"it first with: singerlake rebuild {snapshot.table}"
         )
     return last.chain

@@ -79,8 +79,8 @@ def check_no_pending_delete(present: TableState, entry: Entry) -> None:
     for file in sorted({path for block in (*entry.blocks, *entry.moved) for path in block.paths}):
         if (by := present.pending_deletes.get(file)) is not None:
             raise ConflictError(
-                f"a vacuum (transaction {by} of {present.table}) took {file} for a leftover while "
-                "its writer was held up: nothing was committed; run it again"
+                f"a vacuum (transaction {by} of {present.table}) took {file} for an orphan file "
+                "while its writer was stalled: nothing was committed; run it again"
             )
 
 
@@ -126,15 +126,15 @@ def check_not_dropped(present: TableState, planned: TableState) -> None:
     """
     if present.dropped_at:
         raise ConflictError(
-            f"{present.table} was dropped meanwhile (transaction {present.dropped_at}): nothing "
-            "was changed"
+            f"{present.table} was dropped in the meantime (transaction {present.dropped_at}): "
+            "nothing was changed"
         )
     if present.drops != planned.drops:
         since = present.drops[-1]
         became = "brought back" if since.undone else "begun anew"
         raise ConflictError(
-            f"{present.table} was dropped meanwhile (transaction {since.transaction}) and {became} "
-            f"(transaction {since.ended}): nothing was changed; run it again"
+            f"{present.table} was dropped in the meantime (transaction {since.transaction}) and "
+            f"{became} (transaction {since.ended}): nothing was changed; run it again"
         )
 
 
@@ -146,12 +146,12 @@ def check_restorable(present: TableState) -> None:
     """
     if not present.dropped_at:
         raise ConflictError(
-            f"{present.table} is there again: somebody brought it back, or began another table of "
-            "that name; nothing was changed"
+            f"{present.table} exists again: another process restored it, or created another table "
+            "of that name; nothing was changed"
         )
     if present.restorable is None:
         raise ConflictError(
-            f"a vacuum has begun to delete the data of {present.table}: it cannot be brought back"
+            f"a vacuum has begun to delete the data of {present.table}: it cannot be restored"
         )
 
 
@@ -163,16 +163,17 @@ def check_no_versions(present: TableState) -> None:
     """
     if present.frozen:
         raise ConflictError(
-            f"version {present.frozen[-1].number} of {present.table} was frozen meanwhile: nothing "
-            "was dropped; look at it, and drop it with its versions (--with-versions)"
+            f"version {present.frozen[-1].number} of {present.table} was frozen in the meantime: "
+            "nothing was dropped; check it, and drop the table with its versions "
+            "(--with-versions)"
         )
 
 
 def made_meanwhile(table: TableName) -> ConflictError:
     """Return the error of a table that is to be made, and that somebody else has just made."""
     return ConflictError(
-        f"somebody else created {table} meanwhile: it was left as it is, and nothing was done; if "
-        "it is to go into that table, run it again"
+        f"another process created {table} in the meantime: it was left unchanged, and nothing was "
+        "done; to write into that table, run it again"
     )
 
 
@@ -199,8 +200,8 @@ def check_rows_unchanged(present: TableState, planned: int) -> None:
     for later in present.transactions[planned:]:
         if changes_rows(later):
             raise ConflictError(
-                f"a {later.operation} (transaction {later.number}) changed {present.table} "
-                "meanwhile: nothing was done; run it again"
+                f"a {later.operation} (transaction {later.number}) changed {present.table} in the "
+                "meantime: nothing was done; run it again"
             )
 
 
@@ -213,12 +214,12 @@ def check_transaction(present: TableState, if_transaction: int | None) -> None:
     if if_transaction is not None and present.number < if_transaction:
         raise ConflictError(
             f"{present.table} is at transaction {present.number}, and has no {if_transaction} yet: "
-            "nothing was changed; look at it, and change it with the number that you looked at"
+            "nothing was changed; check the table, and repeat the change with its current number"
         )
     if if_transaction is not None and present.number != if_transaction:
         raise ConflictError(
             f"{present.table} is at transaction {present.number}, not {if_transaction} any more: "
-            "nothing was changed; look at what came in between, and change it again"
+            "nothing was changed; check the transactions in between, and repeat the change"
         )
 
 
@@ -234,8 +235,8 @@ def check_columns_unchanged(present: TableState, planned: TableState) -> None:
     """
     if (present.schema_hash, present.overlay) != (planned.schema_hash, planned.overlay):
         raise ConflictError(
-            f"the columns of {present.table} were changed meanwhile: nothing was changed; run it "
-            "again"
+            f"the columns of {present.table} were changed in the meantime: nothing was changed; "
+            "run it again"
         )
 
 
@@ -272,8 +273,8 @@ def check_checked_by(present: TableState, overlay: Overlay) -> None:
         return
     done = "dropped" if present.dropped_at else "altered"
     raise ConflictError(
-        f"{present.table} was {done} while rows for it came in, which were not checked by what it "
-        "is now: they were not committed; run it again"
+        f"{present.table} was {done} while rows for it arrived, which were not checked against its "
+        "new definition: they were not committed; run it again"
     )
 
 
@@ -291,7 +292,9 @@ def check_key_unchanged(present: TableState, planned: TableState) -> None:
         return
     if present.overlay.only_texts and planned.overlay.only_texts:
         return
-    raise ConflictError(f"{present.table} was altered meanwhile: nothing was changed; run it again")
+    raise ConflictError(
+        f"{present.table} was altered in the meantime: nothing was changed; run it again"
+    )
 
 
 def check_blocks_unmoved(present: TableState, planned: int) -> None:
@@ -306,10 +309,10 @@ def check_blocks_unmoved(present: TableState, planned: int) -> None:
     """
     for later in present.transactions[planned:]:
         if later.operation in MOVES_BLOCKS | {Operation.DROP, Operation.UNDROP}:
-            by = "another vacuum" if later.operation in MOVES_BLOCKS else "somebody"
+            by = "another vacuum" if later.operation in MOVES_BLOCKS else "another process"
             raise ConflictError(
-                f"{by} (transaction {later.number}, {later.operation}) changed {present.table} "
-                "meanwhile: nothing was changed; run it again"
+                f"{by} (transaction {later.number}, {later.operation}) changed {present.table} in "
+                "the meantime: nothing was changed; run it again"
             )
 
 
@@ -329,8 +332,8 @@ def check_versions_kept(present: TableState, protected: AbstractSet[int], floor:
         last_block = present.summary(version.transaction).last_block
         if last_block < floor_block and last_block not in protected:
             raise ConflictError(
-                f"version {version.number} of {present.table} was frozen meanwhile and needs "
-                "history that was about to go: nothing was changed; run it again"
+                f"version {version.number} of {present.table} was frozen in the meantime and needs "
+                "history that was about to expire: nothing was changed; run it again"
             )
 
 
@@ -353,8 +356,8 @@ def check_version_there(present: TableState, number: int) -> None:
     """
     if number not in {version.number for version in present.frozen}:
         raise ConflictError(
-            f"version {number} of {present.table} was deleted meanwhile by somebody else: nothing "
-            f"was changed; see why with: singerlake versions {present.table}"
+            f"version {number} of {present.table} was deleted by another process in the meantime: "
+            f"nothing was changed; the reason is in: singerlake versions {present.table}"
         )
 
 
@@ -405,6 +408,6 @@ def check_readable(present: TableState, transaction: int) -> None:
     """
     if not present.readable(transaction):
         raise ConflictError(
-            f"the history that transaction {transaction} of {present.table} needs was dropped "
+            f"the history that transaction {transaction} of {present.table} needs has expired "
             "while it was read: nothing was frozen"
         )

@@ -53,8 +53,8 @@ def check_nothing_erased(present: TableState, planned: TableState, entry: Entry)
     """
     if present.erased_at != planned.erased_at and entry.operation not in _READS_NO_ROW:
         raise ConflictError(
-            f"rows of {present.table} were erased meanwhile (transaction {present.erased_at}): "
-            "nothing was changed; run it again"
+            f"rows of {present.table} were erased in the meantime (transaction "
+            f"{present.erased_at}): nothing was changed; run it again"
         )
 
 
@@ -66,8 +66,8 @@ def check_still_dropped(present: TableState, planned: TableState) -> None:
     """
     if present.drops != planned.drops or present.restorable is None:
         raise ConflictError(
-            f"{present.table} was brought back or begun anew meanwhile, or a vacuum has begun to "
-            "delete its data: nothing was changed; run it again"
+            f"{present.table} was restored or created again in the meantime, or a vacuum has begun "
+            "to delete its data: nothing was changed; run it again"
         )
 
 
@@ -88,10 +88,9 @@ def check_blocked(present: TableState, planned: TableState, entry: Entry) -> Non
         return
     if entry.operation == Operation.CREATE:  # its rows are written before anybody looks at the log
         raise ConflictError(
-            f"{present.blocked.keys:,} keys of {present.table} are blocked since before it was "
-            "dropped, and the rows of a table that is made anew are not held against them; nothing "
-            "was done: let all in again first, with: singerlake erase "
-            f"{present.table} --unblock --all"
+            f"{present.blocked.keys:,} keys of {present.table} have been blocked since before it "
+            "was dropped, and rows of a new table are not checked against them; nothing was done: "
+            f"unblock all of them first with: singerlake erase {present.table} --unblock --all"
         )
     overlay = Overlay() if present.dropped_at else present.overlay
     hash_ = entry.schema_hash or present.schema_hash
@@ -109,8 +108,8 @@ def check_key(table: TableState, entry: SchemaEntry, overlay: Overlay) -> None:
     if said is not None and {*said.columns} != {*key_members(entry, overlay)}:
         raise ConflictError(
             f"{said.keys:,} keys of {table.table} are blocked, by its key "
-            f"{', '.join(said.columns)}; by another key it cannot be told which rows these are. "
-            "Nothing was changed: keep the key, or let all in again first, with: singerlake erase "
+            f"{', '.join(said.columns)}; another key cannot be checked against them. Nothing was "
+            "changed: keep the key, or unblock all of them first with: singerlake erase "
             f"{table.table} --unblock --all"
         )
 
@@ -123,7 +122,7 @@ def key_members(entry: SchemaEntry, overlay: Overlay) -> list[str]:
 def changed(table: TableName) -> ConflictError:
     """Return the error of rows that were held against other blocked keys than there are now."""
     return ConflictError(
-        f"keys of {table} were blocked, or let in again, meanwhile: nothing was committed; run it "
+        f"keys of {table} were blocked or unblocked in the meantime: nothing was committed; run it "
         "again"
     )
 

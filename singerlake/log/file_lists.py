@@ -46,7 +46,7 @@ def read(store: Store, table: TableName, listed: FileList) -> dict[str, int]:
         return content.decode_list(store.get(table.key(listed.path)).data, listed)
     except KeyMissingError as error:
         raise DamagedError(
-            f"the list {table.key(listed.path)} is gone; see what else is wrong with: "
+            f"the list {table.key(listed.path)} is missing; check for other damage with: "
             f"singerlake verify {table}"
         ) from error
 
@@ -94,7 +94,7 @@ def check_kept(store: Store, present: TableState, entry: Entry) -> None:
             named = read(store, table, listed)
         except DataError as error:
             raise ConflictError(
-                f"what a vacuum (transaction {by} of {table}) has deleted is not known any more: "
+                f"what a vacuum (transaction {by} of {table}) has deleted is no longer known: "
                 "nothing was committed; run it again"
             ) from error
         doomed.update(dict.fromkeys(named, by))
@@ -103,7 +103,7 @@ def check_kept(store: Store, present: TableState, entry: Entry) -> None:
             if path in doomed:
                 raise ConflictError(
                     f"a vacuum (transaction {doomed[path]} of {table}) is about to delete {path}, "
-                    "which is to be named again: nothing was committed; run it again"
+                    "which this commit references again: nothing was committed; run it again"
                 )
 
 
@@ -146,7 +146,7 @@ def check_there(store: Store, present: TableState, entry: Entry, stored: Contain
         for path in said.keys() & known.keys():
             if said[path] not in (0, known[path]) and known[path]:
                 raise InputError(
-                    f"a row says that {path} has {said[path]:,} bytes, and it has "
+                    f"a row declares that {path} has {said[path]:,} bytes, and it has "
                     f"{known[path]:,}: leave out the size, or correct it; nothing was changed"
                 )
     with ThreadPoolExecutor(READERS, "lists") as pool:
@@ -154,6 +154,6 @@ def check_there(store: Store, present: TableState, entry: Entry, stored: Contain
         for path, there in zip(paths, pool.map(store.exists, map(table.key, paths)), strict=True):
             if not there or path not in stored:
                 raise InputError(
-                    f"a row names the file {path}, which {table} does not have: leave out the "
+                    f"a row references the file {path}, which {table} does not have: leave out the "
                     "path, which is only known once the file is stored; nothing was changed"
                 )

@@ -60,18 +60,18 @@ def left_aside(table: TableName, present: DataFiles, *, all_there_is: bool = Fal
         present: Its files; only those beside a lock are spoken of.
         all_there_is: Whether nothing else is left of the table that one could go on with.
     """
-    ways = f"take them in with: singerlake rebuild {table} --include-locked, or "
+    ways = f"adopt them with: singerlake rebuild {table} --include-locked, or "
     ways += (
-        "delete them, if you know that they never were committed"
+        "delete them, if you know that they were never committed"
         if all_there_is
-        else f"go on without them with: singerlake rebuild {table} --leave-locked"
+        else f"continue without them with: singerlake rebuild {table} --leave-locked"
     )
     return (
-        f"{len(present.locked)} data files of {table} lie beside a writer's lock (the first is "
-        f"{present.locked[0].key}), which was refreshed {present.idle_seconds:,.0f} s ago, and "
-        "what is left of its log does not name them: if that writer lives, wait for it; if it was "
-        "a copy from another lake, run the copy again; if it is another that is "
-        f"dead, they are its uncommitted rows, or committed ones whose log is lost: {ways}"
+        f"{len(present.locked)} data files of {table} are next to a writer's lock (the first is "
+        f"{present.locked[0].key}), which was refreshed {present.idle_seconds:,.0f} s ago, and the "
+        "rest of its log does not list them: if that writer is alive, wait for it; if it was a "
+        "copy from another lake, run the copy again; if it is another that is dead, they are its "
+        f"uncommitted rows, or committed ones whose log is lost: {ways}"
     )
 
 
@@ -81,4 +81,4 @@ def data_files(store: Store, table: TableName, *, include_locked: bool = False) 
     yield from sorted(files.free + files.locked if include_locked else files.free)
     if not include_locked:
         for item in files.locked:
-            logger.warning("ignored %s: there is a writer's lock beside it", item.key)
+            logger.warning("ignored %s: there is a writer's lock next to it", item.key)

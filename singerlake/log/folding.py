@@ -213,8 +213,8 @@ class Folding:
     def _undrop(self, entry: Entry) -> None:
         if self._restorable is None:
             raise DamagedError(
-                f"transaction {entry.number} of {self._table} brings back a table whose data a "
-                "vacuum had deleted before"
+                f"transaction {entry.number} of {self._table} restores a table whose data a vacuum "
+                "had already deleted"
             )
         self._blocks, self._restorable = [*self._restorable], None
         for file in {path for block in self._blocks for path in block.paths}:
@@ -296,6 +296,6 @@ def _moved(table: TableName, blocks: Sequence[Block], entry: Entry) -> list[Bloc
             kept.append(moved.pop(block.number, block))
     if moved:
         raise DamagedError(
-            f"transaction {entry.number} of {table} moves block {min(moved)}, which is not there"
+            f"transaction {entry.number} of {table} moves block {min(moved)}, which does not exist"
         )
     return kept

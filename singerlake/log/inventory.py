@@ -23,8 +23,8 @@ from singerlake.storage.base import KeyMissingError, Store
 from singerlake.storage.side_by_side import each
 
 LAKE_FILE_HINT = (
-    "people's words are in it: correct it by hand, or bring it back from a backup; what a sync "
-    f"found to be no JSON object it kept as {names.damaged_lake('<digits>')}"
+    "it contains annotations: correct it by hand, or restore it from a backup; a sync that found "
+    f"it not to be a JSON object kept it as {names.damaged_lake('<digits>')}"
 )
 """What may be done about a lake's file that is damaged."""
 
@@ -53,17 +53,19 @@ class Lost:
         """What may be done about it."""
         if self.table is None:
             return (
-                "bring it back from a backup; or, if it was deleted on purpose, take "
+                "restore it from a backup; or, if it was deleted on purpose, take "
                 f'"{self.tap}" out of "taps" in {self.listed_in}'
             )
         return (
-            "bring it back from a backup; or, if it was deleted on purpose, delete "
-            f"{self.listed_in}, and write that again with: singerlake rebuild --all"
+            f"restore it from a backup; or, if it was deleted on purpose, delete {self.listed_in}, "
+            "and recreate it with: singerlake rebuild --all"
         )
 
     def __str__(self) -> str:
         what = f"the tap {self.tap}" if self.table is None else str(self.table)
-        return f"{what} is gone: {self.listed_in} lists it, and {self.folder} is empty: {self.hint}"
+        return (
+            f"{what} is missing: {self.listed_in} lists it, and {self.folder} is empty: {self.hint}"
+        )
 
 
 @dataclass
@@ -121,7 +123,7 @@ def take_inventory(
         try:
             _check_catalogue(store, lake_file, one, found, there, inventory)
         except (DamagedError, InvalidNameError) as error:
-            again = f"{error}; it is only derived: singerlake rebuild --all"
+            again = f"{error}; it can be derived: singerlake rebuild --all"
             inventory.unlisted.append((one, again))
     return inventory
 
@@ -159,7 +161,7 @@ def _check_catalogue(
     key = names.catalogue(tap)
     if isinstance(found, KeyMissingError):
         if not _is_empty(store, names.tap_folder(tap)):
-            again = f"{key} is not there, and is only derived: singerlake rebuild --all writes it"
+            again = f"{key} is missing, and can be derived: singerlake rebuild --all writes it"
             inventory.unlisted.append((tap, f"{again} again"))
         elif tap in (lake_file or lake_files.read_if_readable(store) or LakeFile()).taps:
             inventory.lost.append(Lost(tap, None, names.LAKE))
@@ -191,7 +193,7 @@ def differing(store: Store, table: TableName, expected: CatalogueEntry) -> str |
         present = []
     if [one for one in present if one.tap_stream_id == table.stream] == [expected]:
         return None  # a sync brought it up to date
-    return f"{key} does not say of {table} what its log says: singerlake rebuild {table} writes it"
+    return f"{key} does not match the log of {table}: singerlake rebuild {table} writes it"
 
 
 def _is_empty(store: Store, folder: str) -> bool:

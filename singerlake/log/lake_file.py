@@ -159,7 +159,9 @@ def _read_or_new(store: Store) -> Present[dict[str, Any]]:
     try:
         metadata.decode(present.data, LakeFile, names.LAKE)
     except DamagedError as error:
-        raise DamagedError(f"{error}: correct it by hand, for people's words are in it") from None
+        raise DamagedError(
+            f"{error}: correct it by hand, because it contains annotations"
+        ) from None
     return content, present.etag
 
 
@@ -176,5 +178,5 @@ def _keep_aside(store: Store, data: bytes) -> None:
         key = names.damaged_lake(hashlib.sha256(data).hexdigest()[:16])
         with suppress(KeyExistsError):
             store.put_if_absent(key, data)
-        aside = f", and keeping what it was as {key}"
-    logger.warning("%s is no JSON object; making a new one%s", names.LAKE, aside)
+        aside = f", and keeping the old one as {key}"
+    logger.warning("%s is not a JSON object; creating a new one%s", names.LAKE, aside)

@@ -30,7 +30,7 @@ from singerlake.storage.base import READERS, KeyMissingError, Store
 Draft = Callable[[Sequence[LakeVersion]], LakeVersion]
 """Drafts a lake version that is to follow others, still without number, commit id and time. It is
 called again whenever another got in first."""
-HINT = "bring it back from a backup or a copy; the tables and their versions do not need it"
+HINT = "restore it from a backup or a copy; the tables and their versions do not need it"
 """What may be done about an entry that is lost or damaged."""
 
 
@@ -72,8 +72,8 @@ class LakeLog:
     def unknown(self, number: int, error: Exception) -> str:
         """Say that nobody knows whether an entry was committed, and how to find out."""
         return (
-            f"whether lake version {number} was committed is not known: {error}; look with: "
-            "singerlake versions"
+            f"whether lake version {number} was committed cannot be determined: {error}; check "
+            "with: singerlake versions"
         )
 
 
@@ -172,7 +172,7 @@ def check_chain(found: Sequence[LakeVersion | None]) -> list[LakeVersion]:
         if chained and entry.previous != chained[-1].chain:
             raise DamagedError(
                 f"{names.lake_version(number)} does not follow {names.lake_version(number - 1)}, "
-                f"as it is now: one of them was exchanged: {HINT}"
+                f"as it is now: one of them was replaced: {HINT}"
             )
         chained.append(entry)
     return chained
@@ -191,7 +191,7 @@ def find(versions: Sequence[LakeVersion], name: str) -> LakeVersion:
         v.label or str(v.number): f"{v.number} ({v.label})" if v.label else f"{v.number}"
         for v in reversed(versions)
     }
-    none = "make one with: singerlake freeze --all"
+    none = "create one with: singerlake freeze --all"
     raise NotFoundError(f"there is no lake version {name!r}: {offer(name, there, none)}")
 
 
@@ -246,4 +246,4 @@ def commit(store: Store, draft: Draft) -> LakeVersion:
             if (written := append(entry)) is not None:
                 return written
             versions = read(store)
-    raise ConflictError("lake versions are made faster than this one can follow: try again")
+    raise ConflictError("lake versions are created too fast for this one: try again")

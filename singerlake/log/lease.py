@@ -260,7 +260,7 @@ def wait_out(
         still = watch.note(left, now)
         dead = [lease for lease in left if still[lease.key] >= stale_seconds]
         for lease in dead:
-            logger.warning("removed the lease of %s, whose reader died", lease.reader_id)
+            logger.warning("removed the lease of %s, whose reader is dead", lease.reader_id)
             store.delete(lease.key)
         if dead:
             continue  # to see what is left

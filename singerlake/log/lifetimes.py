@@ -98,9 +98,9 @@ def dropped_error(table: TableName, number: int, time: str, *, possible: bool) -
         possible: Whether it can still be brought back.
     """
     way_out = (
-        f"bring it back with: singerlake undrop {table}"
+        f"restore it with: singerlake undrop {table}"
         if possible
-        else "a vacuum has deleted its data since, or begun to, so that it cannot come back"
+        else "a vacuum has deleted its data since, or begun to, so it cannot be restored"
     )
     return DroppedError(f"{table} was dropped (transaction {number}, {time[:19]}Z): {way_out}")
 
@@ -108,14 +108,14 @@ def dropped_error(table: TableName, number: int, time: str, *, possible: bool) -
 def not_there_error(table: TableName, number: int, first: int) -> NotFoundError:
     """Return the error of a state in which the table was not there, or another was."""
     return NotFoundError(
-        f"the state of {table} at transaction {number} is gone: the table was dropped then, or "
-        f"before another of its name began with transaction {first}"
+        f"the snapshot of {table} at transaction {number} is gone: the table was dropped then, "
+        f"or before another of its name began with transaction {first}"
     )
 
 
 def given_up_error(table: TableName, number: int, floor: int) -> NotFoundError:
     """Return the error of a state that a vacuum has given up."""
     return NotFoundError(
-        f"the state of {table} at transaction {number} is gone, because its history was dropped: "
-        f"its frozen versions can be read, and transaction {floor} and later"
+        f"the snapshot of {table} at transaction {number} is gone, because its history has "
+        f"expired: only its frozen versions can be read, and transaction {floor} and later"
     )

@@ -32,7 +32,7 @@ _FEW = 8
 no request is made in vain."""
 _AT_ONCE = 1024
 """Entries of a listing that are asked for before the first of them is used up."""
-IF_COPIED = "if a copy to here was stopped, run it again; if not, "
+IF_COPIED = "if a copy to this place was interrupted, run it again; otherwise, "
 """Where a log lacks its beginning: a copy puts the first entry last."""
 _MOST_GUESSED = 32
 """Entries asked for at once that may not be there."""
@@ -74,8 +74,8 @@ class TableLog:
     def unknown(self, number: int, error: Exception) -> str:
         """Say that nobody knows whether an entry was committed, and how to find out."""
         return (
-            f"whether transaction {number} of {self.table} was committed is not known: {error}; "
-            f"look with: singerlake history {self.table}"
+            f"whether transaction {number} of {self.table} was committed cannot be determined: "
+            f"{error}; check with: singerlake history {self.table}"
         )
 
 
@@ -123,8 +123,8 @@ def sound_entries(store: Store, table: TableName, numbers: Iterable[int]) -> Ite
             raise entry
         if entry is None:
             raise DamagedError(
-                f"the log of {table} lacks transaction {number}: bring it back with: "
-                f"singerlake rebuild {table}"
+                f"the log of {table} lacks transaction {number}: restore it with: singerlake "
+                f"rebuild {table}"
             )
         yield entry
 
@@ -253,12 +253,13 @@ def _read_whole_log(store: Store, table: TableName) -> TableState:
     if last <= snapshot.number:
         return snapshot
     cure = (
-        "bring the missing entry back from a backup"
+        "restore the missing entry from a backup"
         if snapshot.number
-        else f"{IF_COPIED}make what can be made again with: singerlake rebuild {table}"
+        else f"{IF_COPIED}restore as much as possible with: singerlake rebuild {table}"
     )
     raise DamagedError(
-        f"the log of {table} lacks transaction {snapshot.number + 1}, and goes on to {last}: {cure}"
+        f"the log of {table} lacks transaction {snapshot.number + 1}, and continues to {last}: "
+        f"{cure}"
     )
 
 
@@ -299,7 +300,7 @@ def check_whole(store: Store, snapshot: TableState) -> None:
             says otherwise than the snapshot, and so than the manifest.
     """
     table = snapshot.table
-    hint = f"see what is wrong with: singerlake verify {table}"
+    hint = f"check for damage with: singerlake verify {table}"
     try:
         whole = read_whole(store, table, snapshot.number)
     except DamagedError as error:
@@ -341,18 +342,18 @@ def _check_end(store: Store, snapshot: TableState) -> str:
     present = files.list_files(store, table)
     if unnamed := unnamed_files(table, present.free, snapshot):
         raise DamagedError(
-            f"the log of {table} has lost transaction {snapshot.number}, the last that its "
-            f"manifest holds, and there are data files that nothing names ({unnamed[0].key} and "
-            f"{len(unnamed) - 1} more): later transactions may be lost as well; restore what "
-            f"can be restored with: singerlake rebuild {table}"
+            f"the log of {table} has lost transaction {snapshot.number}, the last in its manifest, "
+            f"and there are data files that no entry lists ({unnamed[0].key} and "
+            f"{len(unnamed) - 1} more): later transactions may be lost as well; restore as much as "
+            f"possible with: singerlake rebuild {table}"
         )
-    lost = f"the log of {table} has lost transaction {snapshot.number}, the last its manifest holds"
+    lost = f"the log of {table} has lost transaction {snapshot.number}, the last in its manifest"
     beside = replace(present, locked=unnamed_files(table, present.locked, snapshot))
     doubt = f"{lost}; {files.left_aside(table, beside)}" if beside.locked else ""
     if doubt and present.idle_seconds >= files.DEAD_SECONDS:
         raise DamagedError(doubt)
     logger.warning(
-        "%s; reading what the manifest has: bring the log back with: singerlake rebuild %s",
+        "%s; reading what the manifest has: restore the log with: singerlake rebuild %s",
         doubt or lost,
         table,
     )

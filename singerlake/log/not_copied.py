@@ -20,8 +20,8 @@ Absences: TypeAlias = Mapping[LakeEntry, frozenset[TableName]]
 SHOWN = 3
 """Tables that a message names."""
 _CURE = (
-    "bring it back from a backup; or delete it, and copy the lake versions to here that "
-    "singerlake verify --all then misses tables of"
+    "restore it from a backup; or delete it, and copy the lake versions again whose tables "
+    "singerlake verify --all then reports as missing"
 )
 
 
@@ -71,15 +71,15 @@ def check_whole(store: Store, version: LakeVersion) -> None:
         return  # verify tells of that; what is not there is told where it is looked for
     if absent:
         raise NotFoundError(
-            f"{version} was not copied here as a whole: this lake is a copy of others, without "
-            f"{shown(absent)}; read it where this lake was copied from, or copy it with: "
-            f"singerlake copy SRC {store.uri} --lake-version {version.number}"
+            f"{version} was not copied completely: this lake is a copy of others, without "
+            f"{shown(absent)}; read it in the original lake, or copy it with: singerlake copy SRC "
+            f"{store.uri} --lake-version {version.number}"
         )
 
 
 def words(version: LakeVersion, tables: Collection[TableName]) -> str:
     """Say that tables of a lake version were not copied."""
-    return f"{version} was not copied as a whole: {shown(tables)} left out"
+    return f"{version} was not copied completely: {shown(tables)} left out"
 
 
 def shown(tables: Collection[TableName]) -> str:

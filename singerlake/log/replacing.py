@@ -93,7 +93,7 @@ def _replace(
         try:
             stored = log.store.get(key)
         except KeyMissingError as error:
-            raise DamagedError(f"{key} is gone: bring it back from a backup") from error
+            raise DamagedError(f"{key} is missing: restore it from a backup") from error
         wanted = change(log.decode(stored.data, number))
         if wanted is None:
             return False
@@ -109,4 +109,4 @@ def _replace(
             if log.store.get(key).data != data:
                 raise  # a slow write may still arrive
         return True
-    raise ConflictError(f"{key} changes faster than it can be replaced: run it again")
+    raise ConflictError(f"{key} changes too fast to be replaced: run it again")

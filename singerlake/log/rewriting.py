@@ -243,6 +243,6 @@ def _announced(head: TableState, erase: int) -> int:
         if one.operation == Operation.ERASE_START:
             return one.number
     raise DamagedError(
-        f"transaction {erase} of {head.table} erased rows, and none before it announces that: see "
-        f"what is wrong with: singerlake verify {head.table}"
+        f"transaction {erase} of {head.table} erased rows, and no earlier one announces it: check "
+        f"for damage with: singerlake verify {head.table}"
     )

@@ -74,8 +74,8 @@ def read_files(store: Store, table: TableName) -> TableState | None:
     if entry is None:
         return None
     logger.warning(
-        "%s has neither log nor manifest, so it is read from its files, which may hold rows of "
-        "writers that were killed before they committed; make log and manifest again with: "
+        "%s has neither log nor manifest, so it is read from its files, which may contain rows of "
+        "writers that were killed before they committed; rebuild log and manifest with: "
         "singerlake rebuild %s",
         table,
         table,
@@ -145,8 +145,8 @@ def unnamed_entry(store: Store, snapshot: TableState, present: list[Listed]) -> 
         max(rewritten_since) > snapshot.last_block or _lacks_files(store, snapshot)
     ):
         raise DamagedError(
-            f"{table} has lost the end of its log, and blocks that a vacuum combined since: bring "
-            "the log back from a backup"
+            f"{table} has lost the end of its log, and blocks that a vacuum has compacted since: "
+            "restore the log from a backup"
         )
     # What a vacuum has rewritten, of blocks that are all still where they were, adds nothing.
     scanned = [item for item in scanned if not item.block.number]
@@ -267,7 +267,7 @@ def _blocks_of(store: Store, listed: Listed, file: str) -> Iterator[_ScannedBloc
         data = store.get_range(listed.key, offset, head.length)
         size = format_block.inflated_size(data)
         if size > format_block.MAX_BLOCK_BYTES:
-            raise DamagedError(f"{where} says that it inflates to {size} bytes")
+            raise DamagedError(f"{where} declares an uncompressed size of {size} bytes")
         text = format_block.decode(data, size, where)
         origin = format_block.origin(data, where)
         number = origin.number if origin is not None else 0
@@ -304,7 +304,7 @@ def _describe(
             sequence.append(line.version)
     entry = SchemaEntry(dict(schema.schema), list(schema.key_properties or []))
     if schema_hash(entry.schema, entry.key_properties) != shell.schema_hash:
-        raise DamagedError(f"{where} has a schema of another hash than its folder's name")
+        raise DamagedError(f"{where} has a schema whose hash is not its folder's name")
     positions = [item for item in sequence if isinstance(item, tuple)]
     block = replace(
         shell,

@@ -102,7 +102,7 @@ class Matching(Enum):
 
     KEY = "key"
     """By the key, which is the same in both."""
-    LATER_KEY = "key of the second state"
+    LATER_KEY = "key of the second snapshot"
     """By the key of the second state, which the first had not, or of other types."""
     POSITION = "position"
     """By where it lies: the second state has no key."""
@@ -154,14 +154,14 @@ class Comparison:
         if self.matching is Matching.LATER_KEY and self._other_key:
             key = ", ".join(name for name, _ in self.after.key)
             yield (
-                f"the key differs: rows are told apart by that of {self.after} ({key}), and of "
-                f"rows of {self.before} that have one key the newest counts"
+                f"the key differs: rows are matched by that of {self.after} ({key}); of rows of "
+                f"{self.before} with the same key, the newest counts"
             )
         elif self.matching is Matching.POSITION:
             yield (
-                f"{table} has no key at {self.after}: rows are told apart by where they lie, and "
-                "a record that was written again, byte for byte, is the same row; one that was "
-                "sent again with another value is a row removed and a row added"
+                f"{table} has no key at {self.after}: rows are matched by their position, or by an "
+                "identical record; a record that was sent again with another value is a row "
+                "removed and a row added"
             )
 
 
@@ -179,7 +179,7 @@ def plan(head: TableState, before: str, after: str | None = None) -> Comparison:
     """
     if not head.from_log:
         raise UsageError(
-            f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
+            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
         )
     one = _named(head, before)
     other = State(head, is_head=True) if after is None else _named(head, after)
@@ -211,8 +211,8 @@ def _matching(before: State, after: State) -> Matching:
             table = after.snapshot.table
             raise UsageError(
                 f"{table} at {before} has no column {name!r}, which is part of the key at {after}, "
-                "so no row can be found by it: compare two states that both have it (singerlake "
-                f"history {table} shows when the schema changed)"
+                "so no row can be found by it: compare two snapshots that both have it "
+                f"(singerlake history {table} shows when the schema changed)"
             )
     return Matching.LATER_KEY
 

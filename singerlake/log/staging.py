@@ -323,8 +323,8 @@ def publish_file(
                 continue
         return path
     raise StoreError(
-        f"the store says that {NAMES_TRIED} new names in {table.folder} are "
-        "all taken: check it with: singerlake doctor"
+        f"the store reports that {NAMES_TRIED} new names in {table.folder} are all taken: check it "
+        "with: singerlake doctor"
     )
 
 

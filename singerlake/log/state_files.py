@@ -63,8 +63,8 @@ def state_files(store: Store, snapshot: TableState) -> list[StateFile]:
     for one in files:
         if one.bytes < max(block.offset + block.length for block in one.blocks):
             raise DamagedError(
-                f"{one.key}, with blocks of {table}, is gone or cut: see what else with: "
-                f"singerlake verify {table}"
+                f"{one.key}, with blocks of {table}, is missing or cut: check for other damage "
+                f"with: singerlake verify {table}"
             )
     return files
 

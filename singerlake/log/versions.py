@@ -154,7 +154,7 @@ def erasure_words(version: FrozenVersion) -> list[str]:
         said.append(
             f"rows of version {version.number} were erased{by} on {how.time[:19]}Z (transaction "
             f"{how.transaction}){why}; it had {how.rows_before:,} until then, and {how.rows:,} "
-            "after; fingerprints told before no longer hold"
+            "after; earlier fingerprints are no longer valid"
         )
     return said
 
@@ -175,8 +175,8 @@ def warn_of_rules(version: FrozenVersion, table: TableName) -> None:
     """Warn that an operation reads a version by other rules than those it was frozen under."""
     if version.types != RULES:
         logger.warning(
-            "version %d of %s was frozen under earlier rules of types; this goes by those of "
-            "today, by which it may have other rows: compare them with a query of the version",
+            "version %d of %s was frozen under earlier rules of types; this uses the current "
+            "ones, under which it may have other rows: compare them with a query of the version",
             version.number,
             table,
         )

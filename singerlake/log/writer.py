@@ -174,16 +174,16 @@ class TableWriter:
         present = files.list_files(self._store, self._table)
         if present.free:
             return (
-                f"{self._table} has files but neither log nor manifest: make them again first, "
-                f"with: singerlake rebuild {self._table}"
+                f"{self._table} has files but neither log nor manifest: rebuild them first with: "
+                f"singerlake rebuild {self._table}"
             )
         if present.locked and not catalogues.is_uncommitted(self._store, self._table, present):
             return (
-                f"{self._table} is in the catalogue of its tap, and has neither log nor manifest: "
+                f"{self._table} is in the catalog of its tap, but has neither log nor manifest: "
                 f"{files.left_aside(self._table, present, all_there_is=True)}"
             )
         for item in present.locked:
-            logger.warning("ignored %s: there is a writer's lock beside it", item.key)
+            logger.warning("ignored %s: there is a writer's lock next to it", item.key)
         return ""
 
     def _withdraw(self, staged: StagedTable, snapshot: TableState, locks: HeldLocks) -> None:

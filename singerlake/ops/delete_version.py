@@ -61,7 +61,7 @@ def delete_version(
     _check_reason(reason)
     if not head.from_log:
         raise UsageError(
-            f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
+            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
         )
     version, by = head.version(name), current_user()
     conflicts.check_not_pointed(head, version.number)
@@ -94,6 +94,8 @@ def _becomes_history(snapshot: TableState, version: FrozenVersion) -> bool:
 
 def _check_reason(reason: str) -> None:
     if not reason.strip() or not reason.isprintable():
-        raise UsageError("the reason is empty, or has control characters in it: say why in a line")
+        raise UsageError(
+            "the reason is empty, or has control characters in it: write it in one line"
+        )
     if len(reason) > MAX_REASON:
         raise UsageError(f"the reason {reason[:20]!r}… is longer than {MAX_REASON:,} characters")

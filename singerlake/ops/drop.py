@@ -116,8 +116,8 @@ def drop_table(
         count = len(snapshot.frozen)
         which = "a frozen version" if count == 1 else f"{count} frozen versions"
         raise UsageError(
-            f"{snapshot.table} has {which}, which would go with it: nothing was dropped; if they "
-            "may go, say --with-versions"
+            f"{snapshot.table} has {which}, which would be dropped with it: nothing was dropped; "
+            "to drop them too, add --with-versions"
         )
     going = holdings_of(snapshot)
     if options.dry_run:
@@ -161,8 +161,8 @@ def undrop_table(
         raise UsageError(
             f"{snapshot.table} is not dropped"
             + (
-                f": the table of that name was, and this one was begun after it (transaction "
-                f"{began}); what was there before cannot be brought back"
+                ": the earlier table of that name was, and this one was created after it "
+                f"(transaction {began}); the earlier one cannot be restored"
                 if began > 1
                 else ""
             )
@@ -215,7 +215,7 @@ def _check(snapshot: TableState, options: AlterOptions) -> None:
     check_metadata(options.metadata)
     if not snapshot.from_log:
         raise UsageError(
-            f"{snapshot.table} has lost its log, in which it would be kept: make it again with: "
+            f"{snapshot.table} has lost its log, which would record it: rebuild it with: "
             f"singerlake rebuild {snapshot.table}"
         )
     conflicts.check_transaction(snapshot, options.if_transaction)

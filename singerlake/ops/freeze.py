@@ -239,9 +239,11 @@ def _content(engine: Engine[Any], table: Table, snapshot: TableState) -> Content
         content, rows = _index_content(engine, table, snapshot)
         if rows in (content.rows, None):
             return content
-        logger.warning("the index of %s is not what its marker says; making it again", table.name)
+        logger.warning(
+            "the materialized snapshot of %s does not match its marker; recreating it", table.name
+        )
     except IndexDamagedError as error:  # of a block, or a row, it would be the same once more
-        logger.warning("%s; trying once more without the indexes there are", error)
+        logger.warning("%s; trying once more without the existing materialized snapshots", error)
     index.drop(table, snapshot)
     return _index_content(engine, table, snapshot, fresh=True)[0]
 
@@ -370,8 +372,8 @@ def plan(
     """
     if not snapshot.from_log:
         raise UsageError(
-            f"{snapshot.table} has lost its log, in which a version would be kept: make it "
-            f"again with: singerlake rebuild {snapshot.table}"
+            f"{snapshot.table} has lost its log, which would record the version: rebuild it with: "
+            f"singerlake rebuild {snapshot.table}"
         )
     check_label(label)
     if taken := conflicts.taken_label(snapshot, label):
@@ -470,7 +472,7 @@ def check_label(label: str | None) -> None:
     if label is None:
         return
     if not isinstance(label, str):
-        raise UsageError(f"the label {label!r} is no text: use a word")
+        raise UsageError(f"the label {label!r} is not text: use a word")
     if not label.strip() or label != label.strip() or not label.isprintable():
         raise UsageError(
             f"the label {label!r} is empty, is padded with blanks, or has control characters in it"

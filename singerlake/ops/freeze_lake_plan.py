@@ -93,9 +93,9 @@ def take_cut(
             moved = sorted(t for t in {*heads, *again} if heads.get(t) != again.get(t))
             more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
             raise ConflictError(
-                f"there was no moment in {patience_seconds:g} s in which no table moved: the last "
-                f"to move were {', '.join(map(str, moved[:_SHOWN]))}{more}; nothing was frozen: "
-                "run it again when fewer writers are at work, or name fewer tables"
+                f"there was no moment in {patience_seconds:g} s at which no table changed: the "
+                f"last to change were {', '.join(map(str, moved[:_SHOWN]))}{more}; nothing was "
+                "frozen: run it again when there are fewer writers, or name fewer tables"
             )
         heads = again
 
@@ -183,15 +183,15 @@ def plan(
     for gone in sorted(set(named) - there.keys()):
         if (snapshot := log.read_snapshot(store, gone)) is not None:
             snapshot.check_there()
-        raise NotFoundError(f"the lake has no table {gone}: see what it has with: singerlake ls")
+        raise NotFoundError(f"the lake has no table {gone}: list its tables with: singerlake ls")
     if not there:
-        raise NotFoundError("there is no table to freeze: nothing was committed yet")
+        raise NotFoundError("there is no table to freeze: nothing is committed yet")
     cut = Cut(there, cut.time)
 
     def version_of(table: TableName) -> FrozenVersion | None:
         head = log.read_snapshot(store, table)
         if head is None:
-            raise NotFoundError(f"{table} is gone since a moment ago: run it again")
+            raise NotFoundError(f"{table} was deleted after a moment ago: run it again")
         table_plan(head, at=_at_cut(head, cut).number)
         return version_at_cut(head, cut, allow_violations=allow_violations)
 
@@ -225,11 +225,11 @@ def _at_cut(head: TableState, cut: Cut) -> TableState:
         same = head.summary(wanted.number).commit == wanted.commit
         at = head.at(wanted.number)
     except NotFoundError as error:
-        raise ConflictError(f"{error}; there is no lake version: run it again") from error
+        raise ConflictError(f"{error}; no lake version was created: run it again") from error
     if not same:
         raise ConflictError(
-            f"transaction {wanted.number} of {head.table} is another than a moment ago: there is "
-            "no lake version; see what is wrong with: singerlake verify"
+            f"transaction {wanted.number} of {head.table} differs from a moment ago: no lake "
+            "version was created; check for damage with: singerlake verify"
         )
     return at
 
@@ -309,7 +309,7 @@ def commit_lake_version(
         if there is not None:
             raise _ThereAlreadyError(there)
         if taken := taken_label(present, wanted.label):
-            raise UsageError(f"{taken}; the tables' versions are made, and will be used again")
+            raise UsageError(f"{taken}; the tables' versions were created, and will be reused")
         return LakeVersion(
             format=FORMAT,
             number=0,

@@ -70,7 +70,7 @@ def point(store: Store, head: TableState, name: str, version: str | None) -> Poi
     name = pointer_name(name)
     if not head.from_log:
         raise UsageError(
-            f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
+            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
         )
     wanted = None if version is None else _version(head, version)
     there = versions.pointers(head).get(name)

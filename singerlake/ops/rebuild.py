@@ -156,8 +156,8 @@ def _entries_left(store: Store, table: TableName, head: int) -> dict[int, Entry]
     for number, entry in log.read_entries(store, table, sorted(numbers - {0})):
         if isinstance(entry, DamagedError):
             raise DamagedError(
-                f"{entry}; bring it back from a backup, or move it away and run rebuild again: "
-                "everything else that is known of it is restored"
+                f"{entry}; restore it from a backup, or move it away and run rebuild again: "
+                "everything else is restored"
             ) from entry
         if isinstance(entry, SingerlakeError):
             raise entry
@@ -241,8 +241,8 @@ def _append(store: Store, table: TableName, entries: list[Entry]) -> None:
         for entry in entries:
             if append(entry) is None:
                 raise ConflictError(
-                    f"transaction {entry.number} of {table} was written by another meanwhile: "
-                    "run rebuild again"
+                    f"transaction {entry.number} of {table} was written by another process in the "
+                    "meantime: run rebuild again"
                 )
 
 
@@ -267,8 +267,8 @@ def _adopting(
     expected = next((e.blocks[0].number - 1 for e in left.values() if e.blocks), count)
     if entry is None or count != expected:
         raise DamagedError(
-            f"{table} has lost the log entries before {min(left)}, which held {expected} blocks, "
-            f"and {count} blocks are in files that no entry names: they cannot be matched"
+            f"{table} has lost the log entries before {min(left)}, which contained {expected} "
+            f"blocks, and {count} blocks are in files that no entry lists: they cannot be matched"
         )
     first = msgspec.structs.replace(_with_lists(store, table, entry), commit=uuid.uuid4().hex)
     empty = msgspec.structs.replace(first, blocks=[], schemas={})
@@ -282,15 +282,15 @@ def _adopting(
 def _only_locked(table: TableName, present: DataFiles, *, at_work: bool) -> str:
     """What to say where there is nothing of a table but files beside a lock, and they stay out."""
     what_then = (
-        "its first writer is at work: wait for it"
+        "its first writer is running: wait for it"
         if at_work
-        else "without them there is nothing to go on with: take them in with: singerlake rebuild "
-        f"{table} --include-locked, or delete them, if you know that they never were committed"
+        else "without them there is nothing to rebuild: adopt them with: singerlake rebuild "
+        f"{table} --include-locked, or delete them, if you know that they were never committed"
     )
     return (
-        f"nothing is left of {table} but {len(present.locked)} data files beside a writer's lock "
-        f"(the first is {present.locked[0].key}), which was refreshed "
-        f"{present.idle_seconds:,.0f} s ago; {what_then}"
+        f"nothing is left of {table} but {len(present.locked)} data files next to a writer's lock "
+        f"(the first is {present.locked[0].key}), which was refreshed {present.idle_seconds:,.0f} "
+        f"s ago; {what_then}"
     )
 
 
@@ -321,6 +321,6 @@ def _fold(store: Store, table: TableName) -> TableState:
     if later:
         raise DamagedError(
             f"the log of {table} lacks transaction {snapshot.number + 1}, and has {min(later)}: "
-            "bring the missing entry back from a backup"
+            "restore the missing entry from a backup"
         )
     return snapshot

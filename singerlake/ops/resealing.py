@@ -123,7 +123,7 @@ def _replace_entries(
         if not wanted.previous and wanted.number > 1:  # of format 1, in which none says it
             before = table_log.read(wanted.number - 1)
             if before is None:
-                raise DamagedError(f"{table_log.key(wanted.number - 1)} is gone")
+                raise DamagedError(f"{table_log.key(wanted.number - 1)} is missing")
             wanted = structs.replace(wanted, previous=before.chain)
         return wanted
 
@@ -155,7 +155,7 @@ def _reseal_lake(
                     done.append(version.number)
     if wrong:
         raise DamagedError(
-            f"{names.LAKE_LOG} may still tell of erased rows, for not all of it can be read: "
-            f"{wrong[0]}"
+            f"{names.LAKE_LOG} may still contain traces of erased rows, because parts of it cannot "
+            f"be read: {wrong[0]}"
         ) from wrong[0]
     return done

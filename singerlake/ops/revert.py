@@ -47,8 +47,8 @@ class RevertOptions:
         if_transaction: The transaction that the table must still be at.
         allow_violations: Revert even if old rows break the constraints that the table has now; the
             transaction says so.
-        allow_misfits: Revert even if old values do not fit the type that their column has now; the
-            transaction says so.
+        allow_type_mismatches: Revert even if old values do not fit the current type of their
+            column; the transaction says so.
     """
 
     to: int
@@ -56,7 +56,7 @@ class RevertOptions:
     writing: WriteOptions = field(default_factory=WriteOptions)
     if_transaction: int | None = None
     allow_violations: bool = False
-    allow_misfits: bool = False
+    allow_type_mismatches: bool = False
 
 
 def revert(
@@ -144,7 +144,7 @@ def _outcome(
             wanted,
             old,
             allow_violations=options.allow_violations,
-            allow_misfits=options.allow_misfits,
+            allow_type_mismatches=options.allow_type_mismatches,
         ),
     )
 

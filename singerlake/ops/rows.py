@@ -146,8 +146,8 @@ def _cells(snapshot: TableState, key: Mapping[str, str]) -> pa.Table:
         cell, wrong = cells.read(pa.array([text]), type_)
         if wrong or cell.null_count:
             raise UsageError(
-                f"the key column {name!r} of {snapshot.table} is {type_}, which {key[name]!r} "
-                f"cannot be: say --key {name}=…"
+                f"the key column {name!r} of {snapshot.table} is {type_}, which {key[name]!r} is "
+                f"not: use --key {name}=…"
             )
         found.append(cell)
     return pa.table(keys.compared(found, columns), aliases(columns))
@@ -161,7 +161,7 @@ def _rows(
     shape = replace(shape_of(snapshot), survival=Survival())
     plan = from_blocks.planned(engine, table, snapshot, shape=shape)
     step = _OneKey(plan.reader, plan.key_reader, packing.pack(key))
-    with engine.stages("looking through the blocks"):
+    with engine.stages("searching the blocks"):
         found = engine.collect(engine.map(engine.source(plan.sent), step, "rows binary"))
     rows = [row for packed in found for row in packing.unpack(packed["rows"]).to_pylist()]
     return sorted(rows, key=lambda row: (row[BLOCK], row[ORDINAL]))

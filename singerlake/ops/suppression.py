@@ -34,11 +34,11 @@ def members_of(head: TableState) -> list[str]:
     """
     members = erasures.key_members(head.tap_schema, head.overlay)
     if not members:
-        raise UsageError(f"{head.table} has no key, so there is nothing to block rows by")
+        raise UsageError(f"{head.table} has no key by which rows could be blocked")
     if added := [one for one in members if one in head.overlay.added]:
         raise UsageError(
-            f"the key of {head.table} has the column {added[0]}, which people added: rows need not "
-            "say it, so there is nothing to block them by"
+            f"the key of {head.table} has the column {added[0]}, which was added by alter: rows "
+            "may lack it, so they cannot be blocked by it"
         )
     return members
 
@@ -64,7 +64,7 @@ def cells_of(head: TableState, ids: Sequence[str]) -> list[pa.Array]:
         if one.null_count:
             at = one.is_null().to_pylist().index(True) + 1
             raise UsageError(
-                f"id {at} can be none of a row of {head.table}: give ids as _row_id shows them"
+                f"id {at} cannot belong to a row of {head.table}: pass the values of _row_id"
                 + rounding_words(head)
             )
     return compared(cells, columns)
@@ -76,7 +76,7 @@ def rounding_words(head: TableState) -> str:
         name, type_ = head.columns[index]
         if is_exact(type_):
             way = retype_command(head.table, name, "TYPE")
-            return f"; if the column {name!r} would have to round it, run first: {way}"
+            return f"; if the column {name!r} would round it, first run: {way}"
     return ""
 
 

@@ -50,8 +50,8 @@ class UndoOptions:
         if_transaction: The transaction that the table must still be at.
         allow_violations: Undo even if rows that come back break the constraints that the table has
             now; the transaction says so.
-        allow_misfits: Undo even if values that come back do not fit the type that their column has
-            now; the transaction says so.
+        allow_type_mismatches: Undo even if values that come back do not fit the current type of
+            their column; the transaction says so.
     """
 
     numbers: Sequence[int]
@@ -60,7 +60,7 @@ class UndoOptions:
     writing: WriteOptions = field(default_factory=WriteOptions)
     if_transaction: int | None = None
     allow_violations: bool = False
-    allow_misfits: bool = False
+    allow_type_mismatches: bool = False
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class _Job:
         wanted, engine, options = self._wanted, self._engine, self._options
         merged = merge.merged(engine, self._table, wanted, options.on_conflict)
         with engine.keep(merged) as rows:
-            with engine.stages("reading keys", "comparing what was, and is", more=1):
+            with engine.stages("reading keys", "comparing snapshots", more=1):
                 tally = merge.tally(engine, rows)
             if wanted.head.key:
                 check_keys(wanted.head, tally.counted)
@@ -238,7 +238,7 @@ class _Job:
                 wanted,
                 rows,
                 allow_violations=options.allow_violations,
-                allow_misfits=options.allow_misfits,
+                allow_type_mismatches=options.allow_type_mismatches,
             ),
         )
 
@@ -299,14 +299,14 @@ def conflict_error(wanted: UndoPlan, found: Undone) -> ConflictError:
     rows = count(found.conflicts, "row")
     lines = [
         f"{rows} of {wanted.head.table} that {_which(wanted)} wrote "
-        f"{'was' if found.conflicts == 1 else 'were'} touched again since; nothing was changed:",
+        f"{'was' if found.conflicts == 1 else 'were'} changed again since; nothing was changed:",
         *(f"  {', '.join(names)} {one}" for one in found.first_conflicts[:SHOWN]),
     ]
     if (more := found.conflicts - len(lines) + 1) > 0:
         lines.append(f"  and {more:,} more")
     lines.append(
-        "decide what becomes of them: --on-conflict keep leaves them as they are now, "
-        "--on-conflict undo takes them back, too (on_conflict= in Python)"
+        "decide what to do with them: --on-conflict keep keeps them as they are now, "
+        "--on-conflict undo undoes them too (on_conflict= in Python)"
     )
     error = ConflictError("\n".join(lines))
     error.lines = tuple(lines)

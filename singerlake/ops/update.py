@@ -63,8 +63,8 @@ def update(
     choice = choice or EngineChoice()
     if options.ids and options.where is not None:
         raise UsageError(
-            "--key and --where each say which rows: give one of them; a condition on rows of "
-            "certain keys goes into --where as a whole"
+            "--key and --where each select rows: use one of them; to combine keys with a "
+            "condition, write both into --where"
         )
     head = table.snapshot()
     plans.plan(head, options.change)
@@ -76,8 +76,8 @@ def update(
     if options.ids:
         raise UsageError(
             "with --key, --set takes values that are written out and of their column's type, such "
-            "as 17, 1.5, 'text', true, null or date'2026-11-20': say which rows with --where for "
-            "any other SQL"
+            "as 17, 1.5, 'text', true, null or date'2026-11-20': for any other SQL, select rows "
+            "with --where"
         )
     choice.need_spark("update", "SQL in --set or --where")
     from singerlake.ops.change.sql.selected_rows import Selection  # late: it imports PySpark

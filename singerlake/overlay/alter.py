@@ -50,7 +50,7 @@ class AlterOptions:
         if_transaction: The transaction that the table must still be at.
         dry_run: Only say what would be done.
         writing: How to treat other writers.
-        allow_misfits: Give a column its type even if values of it do not fit.
+        allow_type_mismatches: Give a column its type even if values of it do not fit.
         new_version: Freeze the state that is left, in the same transaction.
         label: That version's label.
     """
@@ -60,7 +60,7 @@ class AlterOptions:
     if_transaction: int | None = None
     dry_run: bool = False
     writing: WriteOptions = field(default_factory=WriteOptions)
-    allow_misfits: bool = False
+    allow_type_mismatches: bool = False
     new_version: bool = False
     label: str | None = None
 
@@ -251,14 +251,14 @@ class Rewritten:
     check: Callable[[], None]
 
 
-def looks_at_rows(wanted: AlterPlan, *, allow_misfits: bool = False) -> bool:
+def looks_at_rows(wanted: AlterPlan, *, allow_type_mismatches: bool = False) -> bool:
     """Tell whether only rows can say if a table may be altered so.
 
     Args:
         wanted: The plan.
-        allow_misfits: Whether a column gets its type even if values of it do not fit.
+        allow_type_mismatches: Whether a column gets its type even if values of it do not fit.
     """
-    of_values = wanted.asks_values and not allow_misfits
+    of_values = wanted.asks_values and not allow_type_mismatches
     return wanted.asks_sql or of_values or not wanted.same_key
 
 
@@ -297,8 +297,8 @@ def plan(head: TableState, change: OverlayChange, options: AlterOptions) -> Alte
     """
     if not head.from_log:
         raise UsageError(
-            f"{head.table} has lost its log, in which it would be kept: make it again with: "
-            f"singerlake rebuild {head.table}"
+            f"{head.table} has lost its log, which would record it: rebuild it with: singerlake "
+            f"rebuild {head.table}"
         )
     conflicts.check_transaction(head, options.if_transaction)
     check_metadata(options.metadata)
@@ -361,8 +361,8 @@ def commit_alter(
         overlay = change(present)
         if not looks_at_rows(wanted) and looks_at_rows(AlterPlan(present, overlay)):
             raise ConflictError(
-                f"{present.table} was changed meanwhile, so that only its rows can tell whether it "
-                "may be altered so: nothing was altered; run it again"
+                f"{present.table} was changed in the meantime, so its rows have to be checked: "
+                "nothing was altered; run it again"
             )
         said = {} if options.comment is None else {"comment": options.comment}
         entry = draft_entry(

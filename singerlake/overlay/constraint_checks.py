@@ -31,7 +31,7 @@ def checked(snapshot: TableState, one: Constraint) -> Constraint:
         UsageError: It is none for columns of these types, or asks for nothing.
     """
     if not one.columns:
-        raise UsageError(f"a constraint that names no column of {snapshot.table} asks nothing")
+        raise UsageError(f"a constraint needs a column of {snapshot.table}")
     _check_types(snapshot, one)
     columns = dict(snapshot.columns)
     for column in one.columns:
@@ -42,7 +42,7 @@ def checked(snapshot: TableState, one: Constraint) -> Constraint:
         try:
             jsonschema_rs.validator_for({"pattern": one.pattern}, validate_formats=True)
         except ValueError as error:
-            raise UsageError(f"{one.pattern!r} is no regular expression") from error
+            raise UsageError(f"{one.pattern!r} is not a regular expression") from error
     return one
 
 
@@ -108,7 +108,7 @@ def check_value(
     whole = {**root, "properties": properties}
     if value is None:
         if not allows_null(properties[name], whole):
-            raise UsageError(f"{what} cannot be null: the column may not be null; give it a value")
+            raise UsageError(f"{what} cannot be null: the column must not be null; set a value")
         return
     decimal = type_.kind is Kind.DECIMAL
     if not decimal and resolved(properties[name], whole).get("format") in DECIMAL_FORMATS:
@@ -129,7 +129,7 @@ def check_value(
     else:
         valid = validator.is_valid({name: value}, extreme=False)
     if not valid:
-        raise UsageError(f"{what}, {raw.decode()}, is none that the column's schema allows")
+        raise UsageError(f"{what}, {raw.decode()}, is not allowed by the column's schema")
 
 
 def check_listed(

@@ -118,7 +118,7 @@ def with_restored(snapshot: TableState, name: str) -> Overlay:
             f"{offer(name, dropped, 'all that the tap sends are there')}"
         )
     if name in dict(snapshot.columns):
-        raise UsageError(f"{snapshot.table} has another column {name!r} by now: rename that first")
+        raise UsageError(f"{snapshot.table} now has another column {name!r}: rename that first")
     return replace(overlay, columns={m: c for m, c in overlay.columns.items() if m != name})
 
 
@@ -342,8 +342,8 @@ def _check_new_name(snapshot: TableState, name: str) -> None:
         said = overlay.columns.get(name, ColumnOverlay())
         if said.dropped:
             raise UsageError(
-                f"the tap of {table} sends a column {name!r}, which was dropped: bring it back "
-                "with restore-column, or choose another name"
+                f"the tap of {table} sends a column {name!r}, which was dropped: restore it with "
+                "restore-column, or choose another name"
             )
         raise UsageError(
             f"the tap of {table} calls {said.name!r} {name!r}: choose another name, or rename it "
@@ -351,7 +351,7 @@ def _check_new_name(snapshot: TableState, name: str) -> None:
         )
     if name in overlay.added or name in overlay.columns:
         raise UsageError(
-            f"the records of {table} have {name!r} for another column: choose another name"
+            f"the records of {table} use {name!r} for another column: choose another name"
         )
 
 

@@ -54,7 +54,7 @@ def read_settings(values: Iterable[str], names: Iterable[str]) -> dict[str, Any]
             content = read_json(Path(value), where)
         if not isinstance(content, dict):
             raise UsageError(
-                f'{where} holds no settings: write them as an object, {{"lake": "./lake"}}'
+                f'{where} contains no settings: write them as an object, {{"lake": "./lake"}}'
             )
         for name in content.keys() - known:
             if nearest(name, known, alike=_ALMOST):

@@ -90,7 +90,7 @@ class AdHoc:
     def _source(self, lake: Lake) -> Reference | None:
         """The table, called as the lake calls it, however somebody wrote its name; None for SQL."""
         if (self.table is None) == (self.sql is None):
-            raise UsageError("name the table whose rows are published, or give the SQL for them")
+            raise UsageError("name the table to publish, or pass SQL")
         if self.table is None:
             return None
         (source,) = spelling.sources(spelling.select_all(self.table))
@@ -104,7 +104,7 @@ class AdHoc:
             sql = spelling.select_from(source)
             return sql if self.where is None else f"{sql} where {self.where}"
         if self.where is not None:
-            raise UsageError("where goes with a table: in SQL, write it there")
+            raise UsageError("where needs a table: write the condition into the SQL")
         assert self.sql is not None  # noqa: S101  # one of the two
         return self.sql
 

@@ -85,7 +85,9 @@ def declared(file: Path | None = None) -> list[Projection]:
     try:
         document = json.loads(setting)
     except ValueError as error:
-        raise UsageError(f"the setting projections ({SETTING}) is no JSON: {error}") from None
+        raise UsageError(
+            f"the setting projections ({SETTING}) is not valid JSON: {error}"
+        ) from None
     if isinstance(document, dict):
         document = places.unflattened(document)
     return _Reader(f"the setting projections ({SETTING})", _root().absolute()).read(document)
@@ -137,7 +139,7 @@ class _Reader:
             self.places[name] = self._at(at, places.place, fields, self.base, os.environ)
         listed = members.get("projections")
         if not isinstance(listed, list) or not listed:
-            raise self.error(("projections",), "projections is to be a list of at least one")
+            raise self.error(("projections",), "projections must be a list of at least one")
         return [self._projection(one, ("projections", n)) for n, one in enumerate(listed)]
 
     def error(self, at: InDocument, text: str) -> UsageError:
@@ -203,7 +205,7 @@ class _Reader:
         sources = self._at((*at, from_), spelling.sources, sql, word=f"{from_} of {name}")
         target = self._target(read, at)
         if target is None and read.get("stage") is None:
-            raise self.error(at, f"{name} has neither stage nor to: say where its rows go")
+            raise self.error(at, f"{name} has neither stage nor to: set one of them")
         return Projection(sql=sql, sources=sources, target=target, where=self._where(at), **read)
 
     def _field(self, field_: str, value: Any, at: InDocument, of: str = "") -> Any:
@@ -219,7 +221,7 @@ class _Reader:
         if to is None and where is None:
             if said:
                 word = next(iter(said))
-                raise self.error((*at, word), f"{word} of {name} is of no use without to")
+                raise self.error((*at, word), f"{word} of {name} has no effect without to")
             return None
         place = self._place(where, at)
         if place is None:
@@ -236,7 +238,7 @@ class _Reader:
         if compression is not None and compression not in known:
             raise self.error(
                 (*at, "compression"),
-                f"{form} files are not compressed by {compression!r}: say {', '.join(known)}",
+                f"{form} files cannot be compressed with {compression!r}: use {', '.join(known)}",
             )
         place = place or Place(uri)
         return Target(
@@ -310,7 +312,7 @@ def _size(value: Any) -> int:
 def _identifier(value: Any) -> str:
     parts = _text(value).split(".")
     if len(parts) == 1 or not all(parts):
-        raise UsageError(f"{value!r} names no table in a catalog: write namespace.table")
+        raise UsageError(f"{value!r} is not a table name in a catalog: write namespace.table")
     return ".".join(parts)
 
 

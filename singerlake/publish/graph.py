@@ -133,7 +133,7 @@ def _check_names(projections: Sequence[Projection]) -> None:
             raise UsageError(f"there are two projections {one.name}{both}")
         if one.stage is not None and (other := staged.setdefault(one.stage, one)) is not one:
             both = f"{_with_place(other)} and {_with_place(one)}"
-            raise UsageError(f"{both} have one staging table: {one.stage}")
+            raise UsageError(f"{both} have the same staging table: {one.stage}")
 
 
 def _location(uri: str) -> str:
@@ -150,10 +150,8 @@ def _check_destinations(projections: Sequence[Projection]) -> None:
         earlier, later = (projections[n] for n in sorted((first, second)))
         both = f"{_with_place(earlier)} and {_with_place(later)}"
         if inner == outer:
-            raise UsageError(f"{both} have one destination: {outer}")
-        raise UsageError(
-            f"the destinations of {both} lie one inside the other: {outer} and {inner}"
-        )
+            raise UsageError(f"{both} have the same destination: {outer}")
+        raise UsageError(f"one destination of {both} is inside the other: {outer} and {inner}")
     tables: dict[tuple[str, ...], Projection] = {}
     for one in projections:
         if one.target is None or one.target.format is not Format.ICEBERG or not one.target.catalog:
@@ -163,7 +161,7 @@ def _check_destinations(projections: Sequence[Projection]) -> None:
         other = tables.setdefault((*catalog, table), one)
         if other is not one:
             both = f"{_with_place(other)} and {_with_place(one)}"
-            raise UsageError(f"{both} are one table of the catalog: {table}")
+            raise UsageError(f"{both} have the same table in the catalog: {table}")
 
 
 def _check_outside(lake: str, projections: Sequence[Projection]) -> None:
@@ -234,4 +232,4 @@ def _circle(by_name: Mapping[str, Projection], path: Sequence[str]) -> UsageErro
         f"{name} reads {by_name[other].stage} of {other}"
         for name, other in zip(path, [*path[1:], path[0]], strict=True)
     ]
-    return _wrong(by_name[path[0]], f"reads in a circle: {', '.join(steps)}")
+    return _wrong(by_name[path[0]], f"has a cyclic dependency: {', '.join(steps)}")

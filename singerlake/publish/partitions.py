@@ -37,7 +37,9 @@ def check(keys: Sequence[PartitionKey], schema: pa.Schema) -> None:
     """
     for key in keys:
         if key.column not in schema.names:
-            raise UsageError(f"partition_by names {key.column!r}, which is no column of the rows")
+            raise UsageError(
+                f"partition_by names {key.column!r}, which is not a column of the rows"
+            )
         type_ = schema.field(key.column).type
         if not _suits(key.transform, type_):
             raise UsageError(

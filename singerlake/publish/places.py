@@ -72,8 +72,8 @@ class Place:
         parts = path.strip("/").split("/")
         if "://" in path or path.startswith(("/", "~")) or {"", ".", ".."} & {*parts}:
             raise UsageError(
-                f"{path[:200]!r} is no folder within the destination: write it without what is "
-                "before it, for example shop/orders"
+                f"{path[:200]!r} is not a folder within the destination: write a relative path, "
+                "for example shop/orders"
             )
         return f"{self.uri.rstrip('/')}/{'/'.join(parts)}"
 
@@ -85,7 +85,7 @@ def location(text: str, base: Path) -> str:
         UsageError: It is another URI, or not quite one.
     """
     if safe_text.redacted(text) != text:
-        raise UsageError("the location holds a secret, and everybody can read it: leave it out")
+        raise UsageError("the location holds a secret, and everyone can read it: leave it out")
     if is_remote(text):
         if not remote_place(text).strip("/"):
             raise UsageError(f"{text!r} names no bucket")
@@ -133,7 +133,7 @@ def place(members: Mapping[str, Any], base: Path, environ: Mapping[str, str]) ->
     }
     catalog = members.get("catalog") or {}
     if not isinstance(catalog, Mapping):
-        raise UsageError("catalog is no mapping of properties to values")
+        raise UsageError("catalog must be a mapping of properties to values")
     properties = {
         str(name): _value(
             str(name), value, environ, unset, secret=bool(_SECRET_PROPERTY.search(str(name)))
@@ -157,7 +157,7 @@ def _value(
     text = str(value)
     if secret or safe_text.redacted(text) != text:
         raise UsageError(
-            f"{name} is a secret, and everybody can read this file: write {{env: VARIABLE}}, with "
+            f"{name} is a secret, and everyone can read this file: write {{env: VARIABLE}}, with "
             "the name of an environment variable that holds it"
         )
     return text
@@ -171,7 +171,7 @@ def _of_environment(
         said = ", ".join(str(one)[:40] for one in value)
         raise UsageError(f"{name} has {said}: {offer(said, ['env'])} write {{env: VARIABLE}}")
     if not _VARIABLE.fullmatch(variable):
-        raise UsageError(f"{name}: env is to name an environment variable, of A to Z, 0 to 9 and _")
+        raise UsageError(f"{name}: env must name an environment variable, of A to Z, 0 to 9 and _")
     if not environ.get(variable):
         unset.append(variable)
         return ""

@@ -61,7 +61,7 @@ def behind(state: SourceState, head: TableState) -> str | None:
         In words; None where its rows are the same, as after a freeze or a vacuum.
     """
     if not is_same_table(state, head):
-        return f"{head.table} is another table than the one that was read"
+        return f"{head.table} is not the same table that was read"
     if (erased := erased_since(state, head)) is not None:
         return erased
     then = head.filed(state.transaction).by_rules(head.rules)

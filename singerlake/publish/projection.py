@@ -149,8 +149,7 @@ class Target:
         """
         if self.unset:
             raise UsageError(
-                f"{self.uri} is reached by what {', '.join(self.unset)} of the environment says: "
-                "set it"
+                f"{self.uri} needs the environment variable {', '.join(self.unset)}: set it"
             )
 
 

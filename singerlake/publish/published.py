@@ -78,7 +78,7 @@ class Position:
             return cls(str(said["projection"]), str(said["definition"]), str(said["lake"]), sources)
         except (ValueError, LookupError, TypeError) as error:
             raise DamagedError(
-                f"{where} does not say which state of the lake it shows: {text[:200]!r}"
+                f"{where} does not contain the snapshot of the lake that it shows: {text[:200]!r}"
             ) from error
 
 

@@ -33,7 +33,7 @@ def find(lake: Lake, name: str) -> Publication:
     """
     published = lake.annotations().published
     if name not in published:
-        nothing = "nothing is published of this lake"
+        nothing = "nothing is published from this lake"
         raise NotFoundError(f"no {name!r} is published: {offer(name, list(published), nothing)}")
     return published[name]
 
@@ -84,7 +84,7 @@ def note(lake: Lake, projection: Projection) -> None:
         enter(lake, projection.name, publication_of(lake, projection))
     except SingerlakeError as error:
         logger.warning(
-            "%s is published, but the lake's file cannot say so: %s", projection.name, error
+            "%s is published, but the lake's file cannot record it: %s", projection.name, error
         )
 
 

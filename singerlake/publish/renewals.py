@@ -148,7 +148,7 @@ def _why_not(known: Graph, name: str, one: Publication) -> str | None:
     """Why something cannot be published anew; None where it can."""
     projection = next((each for each in known.projections if each.name == name), None)
     if projection is None or projection.target is None:
-        return "no projection of this name is declared, so nobody knows how"
+        return "no projection of this name is declared"
     if projection.target.uri != one.to:
         return f"it is declared to go to {projection.target.uri}"
     try:

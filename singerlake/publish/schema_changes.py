@@ -42,7 +42,7 @@ class AnswerChange:
         if self.before is None:
             return f"{self.column!r} is new ({self.after})"
         if self.after is None:
-            return f"{self.column!r} is gone ({self.before})"
+            return f"{self.column!r} is missing ({self.before})"
         return f"{self.column!r} is {self.after} instead of {self.before}"
 
 
@@ -88,8 +88,8 @@ def evolved(present: TableState, entry: SchemaEntry) -> Overlay:
             present = present.laid_over(_with(present, change, entry))
     except UsageError as error:
         raise UsageError(
-            f"{error}; or drop {table}, and the next refresh makes it anew with the columns that "
-            f"the projection has now: singerlake drop {table}"
+            f"{error}; or drop {table}, and the next refresh recreates it with the projection's "
+            f"current columns: singerlake drop {table}"
         ) from error
     return present.overlay
 

@@ -31,7 +31,7 @@ def name(text: str) -> str:
     """
     if not NAME.fullmatch(text):
         raise UsageError(
-            f"{text[:80]!r} is no name for a projection: write letters, digits, dashes, dots and "
+            f"{text[:80]!r} is not a valid projection name: use letters, digits, dashes, dots and "
             "underscores, at most 100"
         )
     return text
@@ -45,7 +45,7 @@ def stage(text: str) -> TableName:
     """
     ref = names.parse_ref(text)
     if ref.version is not None:
-        raise UsageError(f"{text!r} is a version: a staging table is named without one")
+        raise UsageError(f"{text!r} is a version: name a staging table without one")
     names.tap_folder(ref.table.tap), names.encode(ref.table.stream)  # can both be kept
     return ref.table
 
@@ -80,7 +80,7 @@ def sources(sql: str) -> tuple[str, ...]:
     """
     found = table_references(sql)
     if not found:
-        raise UsageError("the SQL reads no table: a projection is made of tables of the lake")
+        raise UsageError("the SQL reads no table: a projection needs tables of the lake")
     for one in found:
         if len(one.parts) == 1:
             raise UsageError(f"{one} is not a table: write it as tap.stream")
@@ -126,7 +126,9 @@ def size(text: str) -> int:
     """
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text[:80]!r} is no size: write a number and a unit, for example 128MB")
+        raise UsageError(
+            f"{text[:80]!r} is not a valid size: use a number and a unit, for example 128MB"
+        )
     step = 1024 if match[2].endswith("i") else 1000
     return int(match[1]) * int(step ** _POWERS.index(match[2][:1]))
 
@@ -139,7 +141,7 @@ def unique(texts: list[str]) -> tuple[str, ...]:
     """
     for index, text in enumerate(texts):
         if text in texts[:index]:
-            raise UsageError(f"{text!r} is there twice")
+            raise UsageError(f"{text!r} occurs twice")
     return tuple(texts)
 
 
@@ -167,7 +169,7 @@ def _column(piece: list[Token], text: str) -> str:
 def _order_key(piece: list[Token], text: str) -> OrderKey:
     words = [token.text.lower() if token.kind == "word" else "" for token in piece]
     if "nulls" in words[1:]:
-        raise UsageError(f"{text!r}: nulls come last, whichever the direction; leave that out")
+        raise UsageError(f"{text!r}: nulls come last in both directions; leave that out")
     if len(piece) > 1 and words[-1] in ("asc", "desc"):
         return OrderKey(_column(piece[:-1], text), words[-1] == "desc")
     return OrderKey(_column(piece, text))

@@ -191,10 +191,10 @@ class _Look:
         last = refreshes.last_refresh(self.lake.store, head)
         if last is None:
             raise UsageError(
-                f"{stage} is a table that no projection made: give {one.name} another stage"
+                f"{stage} is a table that no projection created: give {one.name} another stage"
             )
         if last.touched is not None:
-            text = f"{stage}: transaction {last.touched} was no refresh"
+            text = f"{stage}: transaction {last.touched} was not a refresh"
             yield Reason(Why.TOUCHED, text, str(stage))
         changed = one.changed_since(last.position.definition)
         if changed := tuple(name for name in changed if name in DECIDE_ROWS):
@@ -225,7 +225,7 @@ class _Look:
         if listed is None or one.target is None:
             return Reason(Why.NEVER_BUILT, "never published")
         if listed.to == one.target.uri:
-            return Reason(Why.GONE, "the destination is gone")
+            return Reason(Why.GONE, "the destination is missing")
         return Reason(Why.NEVER_BUILT, f"never published here, but at {listed.to}")
 
     def _of_sources(self, one: Projection, position: Position) -> Iterator[Reason]:
@@ -255,7 +255,7 @@ class _Look:
 
 
 def _changed(fields: Iterable[str]) -> str:
-    words = {"rules": "how columns get their types"}
+    words = {"rules": "the rules of types"}
     return f"the definition changed: {', '.join(words.get(name, name) for name in fields)}"
 
 
@@ -278,10 +278,10 @@ def _of_source(
     if not then:
         yield Reason(Why.BEHIND, f"{reading} was not read before", table)
     elif not same:
-        text = f"{reading} is another table than the one that was read: will be built anew"
+        text = f"{reading} is not the same table that was read: will be rebuilt"
         yield Reason(Why.SOURCE_LOST, text, table)
     elif not any(head.readable(one.transaction) for one in same):
-        text = f"history of {reading} was dropped: will be built anew"
+        text = f"history of {reading} was dropped: will be rebuilt"
         yield Reason(Why.SOURCE_LOST, text, table)
     elif now.number < min(one.transaction for one in same):
         yield Reason(Why.BEHIND, f"{reading} names an earlier version than was read", table)

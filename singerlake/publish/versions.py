@@ -28,7 +28,7 @@ def versioned_table(lake: Lake, projection: Projection) -> Table:
             return lake.table(table)
     raise UsageError(
         f"{projection.name} has no versions, because its rows are not those of one table as it is: "
-        "give it a staging table (stage), whose versions are published then"
+        "give it a staging table (stage), whose versions are then published"
     )
 
 

@@ -73,7 +73,10 @@ def _listed(
         listed = _column(name, kind, spec, root, entries.get(name), "$", 0, place, demanded)
         for column in listed:
             if retyped and column.depth == 0 and name in retyped:
-                own = [f"made text by alter; the tap says {column.said_type}", *column.constraints]
+                own = [
+                    f"converted to text by alter; the tap declares {column.said_type}",
+                    *column.constraints,
+                ]
                 column = msgspec.structs.replace(column, constraints=own)  # noqa: PLW2901
             yield column
 

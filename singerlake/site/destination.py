@@ -136,7 +136,7 @@ class _Folder(Destination):
         beside = self._to.parent / f".{self._to.name}{token}"
         super().__init__(self._to / token if inside else beside)
         if self._to == self._to.parent:
-            raise UsageError(f"{to} is no place for a site: name a folder")
+            raise UsageError(f"{to} is not a valid place for a site: name a folder")
         self._lock: int | None = None
 
     def way_to(self, there: Path | None) -> str:
@@ -162,7 +162,7 @@ class _Folder(Destination):
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"another process is making the site in {self._to}: wait until it is done"
+                f"another process is writing the site in {self._to}: wait until it is done"
             ) from None
 
     def state(self) -> bytes | None:
@@ -180,7 +180,7 @@ class _Folder(Destination):
             raise StoreError(f"cannot read {self._to}: {error.strerror}") from error
         if first is not None and state is None:
             raise UsageError(
-                f"{self._to} holds something else ({first.name}): name an empty folder, or one "
+                f"{self._to} contains something else ({first.name}): name an empty folder, or one "
                 "that a site was written to, with --out"
             )
         for killed in left:
@@ -245,8 +245,8 @@ class _Bucket(Destination):
         first = self._store.first_key()
         if first is not None:
             raise UsageError(
-                f"{self._to} holds something else ({first}): name an empty prefix, or one "
-                "that a site was written to, with --out"
+                f"{self._to} contains something else ({first}): name an empty prefix, or one that "
+                "a site was written to, with --out"
             )
         return None
 

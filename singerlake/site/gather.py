@@ -277,12 +277,12 @@ def commands(name: TableName, shown: str) -> list[Command]:
     config = f'{{"tap_id": "{name.tap}", "streams": ["{name.stream}"]}}'
     plain = all(_IDENTIFIER.fullmatch(part) for part in (name.tap, name.stream))
     found = [
-        Command("Look at it", _shell("query", _select(sql_name(name), " limit 10"))),
-        Command("Keep this state as a version", _shell("freeze", shown)),
+        Command("Query it", _shell("query", _select(sql_name(name), " limit 10"))),
+        Command("Freeze this snapshot as a version", _shell("freeze", shown)),
     ]
     if plain:
         replay = f"tap-singerlake --config {shlex.quote(config)} | target-jsonl"
-        found.insert(1, Command("Play it back into any Singer target", replay))
+        found.insert(1, Command("Replay it into any Singer target", replay))
     notebook = f"from singerlake.spark import read_table\n\nframe = read_table({shown!r})"
     found.append(Command("In a notebook", notebook))
     return found
@@ -300,13 +300,13 @@ def file_commands(shown: str, has_files: bool, sampled: Iterable[Column] = ()) -
         return []
     folder = shlex.quote(f"files-of-{shown}".replace("/", "-"))
     found = [
-        Command("List the files that its rows name", _shell("files ls", shown)),
-        Command("Take them out into a folder", _shell("files export", shown) + f" {folder}"),
+        Command("List the files that its rows reference", _shell("files ls", shown)),
+        Command("Export them into a folder", _shell("files export", shown) + f" {folder}"),
     ]
     one = next((sample.file for column in sampled for sample in column.samples if sample.file), "")
     if digest := file_paths.digest_in(one[one.rfind(file_paths.FOLDER) :])[:16]:
         text = _shell("files get", shown) + f" {digest} --out {digest}"
-        found.append(Command("Take out one of them, by its SHA-256", text))
+        found.append(Command("Extract one of them, by its SHA-256", text))
     return found
 
 
@@ -329,14 +329,14 @@ def version_commands(
     """What to do with a version."""
     number = version.number
     return [
-        Command("Look at it", _shell("query", _select(f"{sql}.{number}", " limit 10"))),
+        Command("Query it", _shell("query", _select(f"{sql}.{number}", " limit 10"))),
         Command(
             "Export it as Parquet",
             _shell("query", _select(f"{sql}.{number}"))
             + f" --format parquet --out {shlex.quote(f'{name.stream}-{number}.parquet')}",
         ),
         Command("Prove that it is unchanged", _shell("verify", shown)),
-        Command("Turn the table back to it", _shell("revert", shown) + f" --to {number}"),
+        Command("Revert the table to it", _shell("revert", shown) + f" --to {number}"),
         Command(
             "In a notebook",
             "from singerlake.spark import read_table\n\n"

@@ -84,7 +84,9 @@ def ensure_if_kept(
     try:
         return ensure(engine, table, snapshot, shown=shown)
     except StoreError as error:
-        logger.warning("reading without an index, because none can be kept: %s", error)
+        logger.warning(
+            "reading without a materialized snapshot, because none can be stored: %s", error
+        )
         return None
 
 

@@ -89,8 +89,7 @@ class Index:
                 name = self.shape.names[index]
                 way = key_ways_out(self.table.name, name, rounds=True)
                 raise DamagedError(
-                    f"{self.table.name} has rows whose {name!r} its column would have to round, "
-                    f"{way}"
+                    f"{self.table.name} has rows whose {name!r} its column would round, {way}"
                 )
         return self
 
@@ -118,31 +117,43 @@ def load(table: Table, snapshot: TableState) -> Index | None:
     except KeyMissingError:
         return None
     except DataError as error:
-        logger.warning("%s; making the index again", error)
+        logger.warning("%s; recreating the materialized snapshot", error)
         return None
     if marker.format < INDEX_FORMAT:
-        logger.info("an earlier release made the index %s; making it again", folder)
+        logger.info(
+            "an earlier release created the materialized snapshot %s; recreating it", folder
+        )
         return None
     expected = (snapshot.number, snapshot.commit, snapshot.schema_hash, snapshot.erased_at)
     if (marker.transaction, marker.commit, marker.schema_hash, marker.erased) != expected:
         # Of another log, or from before rows were erased: it has these still.
-        logger.info("the index %s is not of the log as it is; making it again", folder)
+        logger.info(
+            "the materialized snapshot %s does not belong to the current log; recreating it",
+            folder,
+        )
         return None
     if marker.types != snapshot.rules:
-        logger.info("the index %s was made by other rules of types; making it again", folder)
+        logger.info(
+            "the materialized snapshot %s was created under other rules of types; recreating it",
+            folder,
+        )
         return None
     if any(not names.is_index_part(file.path) for file in marker.files):
-        logger.warning("the index %s names files that are not its own; making it again", folder)
+        logger.warning(
+            "the materialized snapshot %s lists files that are not its own; recreating it", folder
+        )
         return None
     present = {item.key: item.size for item in table.store.list(folder)}
     if any(present.get(folder + file.path) != file.bytes for file in marker.files):
-        logger.warning("files of the index %s are missing; making it again", folder)
+        logger.warning("files of the materialized snapshot %s are missing; recreating it", folder)
         return None
     below = None
     if marker.base:
         below = _below(table, snapshot, marker.base)
         if below is None:
-            logger.warning("the index below %s is gone; making it again", folder)
+            logger.warning(
+                "the base of the materialized snapshot %s is missing; recreating it", folder
+            )
             return None
     return Index(table, snapshot, shape_of(snapshot), marker, below)
 
@@ -158,7 +169,9 @@ def sound(table: Table, snapshot: TableState) -> Index | None:
     if index is None:
         return None
     if (part := unsound(index)) is not None:
-        logger.warning("%s is not as it was written; making the index again", part.key)
+        logger.warning(
+            "%s has changed since it was written; recreating the materialized snapshot", part.key
+        )
         return None
     return index
 

@@ -121,11 +121,11 @@ def selection(
     places = {name: index for index, name in enumerate(shape.names)}
     if row_filter is not None and not isinstance(row_filter, pc.Expression):
         raise InvalidQueryError(
-            f"filter={row_filter!r} is no expression of Arrow's: write "
-            'pyarrow.compute.field("id") > 3, or ask in SQL, with singerlake.spark.query()'
+            f"filter={row_filter!r} is not an Arrow expression: write "
+            'pyarrow.compute.field("id") > 3, or use SQL with singerlake.spark.query()'
         )
     if isinstance(columns, str):
-        raise InvalidQueryError(f"columns={columns!r} is no list of names: write [{columns!r}]")
+        raise InvalidQueryError(f"columns={columns!r} is not a list of names: write [{columns!r}]")
     for name in columns or ():
         if name not in places:
             hint = offer(name, list(places), "it has none")
@@ -146,7 +146,7 @@ def _used(table: TableName, row_filter: pc.Expression, schema: pa.Schema) -> fro
         schema.empty_table().filter(row_filter)
     except (pa.ArrowException, TypeError) as error:
         reason = str(error).partition("\n")[0]
-        raise InvalidQueryError(f"the filter makes no sense of {table}: {reason}") from error
+        raise InvalidQueryError(f"the filter does not fit {table}: {reason}") from error
     if "FieldPath(" in str(row_filter):  # by number, which would mean another column then
         return frozenset(range(len(schema)))
     return frozenset(_read_by(row_filter, schema, list(range(len(schema)))))

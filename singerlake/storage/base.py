@@ -47,8 +47,8 @@ def check_size(size: int, where: object) -> None:
     """
     if size > MAX_BYTES:
         raise OversizedError(
-            f"{where} has {size:,} bytes, more than any such file: it was not read; find out "
-            "what it is, and move it away"
+            f"{where} has {size:,} bytes, more than any such file: it was not read; check what it "
+            "is, and move it away"
         )
 
 

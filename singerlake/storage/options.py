@@ -128,13 +128,13 @@ def from_settings(settings: Mapping[str, object]) -> StoreOptions:
 def _typed(name: str, value: object) -> object:
     if name in _YES_OR_NO and isinstance(value, str):
         if (switch := _SWITCHES.get(value.lower())) is None:
-            raise UsageError(f"{name} is {value!r}: say true or false")
+            raise UsageError(f"{name} is {value!r}: use true or false")
         return switch
     if name in _NUMBERS and isinstance(value, str):
         try:
             return _NUMBERS[name](value)
         except ValueError:
-            raise UsageError(f"{name} is {value!r}, which is no number") from None
+            raise UsageError(f"{name} is {value!r}, which is not a number") from None
     return value
 
 

@@ -22,9 +22,9 @@ def confirm_replacement(store: Store, key: str, data: bytes, where: str) -> str:
     try:
         present = store.get(key)
     except KeyMissingError as error:
-        raise KeyExistsError(f"{where} is gone") from error
+        raise KeyExistsError(f"{where} is missing") from error
     except StoreError as error:
         raise OutcomeUnknownError(f"{error}; it may have been replaced before") from error
     if present.data != data:
-        raise KeyExistsError(f"{where} was changed by another")
+        raise KeyExistsError(f"{where} was changed by another process")
     return present.etag

@@ -29,10 +29,11 @@ _BARE = (Kind.STRING, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP)
 @click.argument("table", shell_complete=complete_table)
 @click.pass_context
 def command(ctx: click.Context, table: str) -> None:
-    """Say of a TABLE's columns what its tap does not.
+    """Change a TABLE's columns, key and constraints.
 
-    What is said lies over what the tap sends, now and later: its next sync does not undo it. Frozen
-    versions stay as they are, and so do the records.
+    Use this if the tap sends a wrong type, an ugly name or no key, and you cannot change the tap.
+    Each change is one transaction. It applies to old and new rows, and the next sync does not undo
+    it. Stored records, frozen versions and earlier transactions do not change.
 
     \b
     singerlake alter tap-shop.orders add-column region string --default EU
@@ -45,11 +46,11 @@ def command(ctx: click.Context, table: str) -> None:
 @command.command("add-column")
 @click.argument("name")
 @click.argument("kind", metavar="TYPE")
-@click.option("--default", metavar="VALUE", help="What new rows get that have no value for it.")
+@click.option("--default", metavar="VALUE", help="The value of new rows that have none.")
 @click.option(
-    "--initial", metavar="VALUE", help="What the rows show that are there.  [default: --default]"
+    "--initial", metavar="VALUE", help="The value of existing rows.  [default: --default]"
 )
-@click.option("--description", metavar="TEXT", help="What it means.")
+@click.option("--description", metavar="TEXT", help="A description.")
 @alters
 def add_column(
     altering: Altering,
@@ -59,10 +60,10 @@ def add_column(
     initial: str | None,
     description: str | None,
 ) -> None:
-    """Add a column NAME of a TYPE, beside those that the tap sends.
+    """Add a column NAME of a TYPE to those that the tap sends.
 
     Types are those of create-table: integer, number, decimal(12,2), string, boolean, date,
-    timestamp, json, list<string> and struct<a integer>; behind one may stand "not null".
+    timestamp, json, list<string> and struct<a integer>. A type can be followed by "not null".
 
     \b
     singerlake alter tap-shop.orders add-column region string --default EU
@@ -75,7 +76,7 @@ def add_column(
         values["default"] = column.default
     if column.not_null and (values.get("default") is None or values.get("initial", 0) is None):
         raise UsageError(
-            f"column {name!r} is not null: say what rows without a value have, with --default"
+            f"column {name!r} is not null: set the value of rows that have none with --default"
         )
     schema = {k: v for k, v in column.property().items() if k != "default"}
 
@@ -91,10 +92,10 @@ def add_column(
 @click.argument("name")
 @alters
 def drop_column(altering: Altering, name: str) -> None:
-    """Drop a column: the table has it no more, whatever the tap sends.
+    """Drop a column, whatever the tap sends.
 
-    The records keep their values, and earlier transactions still show them. A column that the
-    tap sends comes back with restore-column.
+    Records keep their values, and earlier transactions still show them. Use restore-column to
+    restore a column that the tap sends.
     """
     altering.show(partial(overlay_changes.without_column, name=name))
 
@@ -103,7 +104,7 @@ def drop_column(altering: Altering, name: str) -> None:
 @click.argument("name")
 @alters
 def restore_column(altering: Altering, name: str) -> None:
-    """Bring back a column of the tap's that was dropped."""
+    """Restore a dropped column of the tap."""
     altering.show(partial(overlay_changes.with_restored, name=name))
 
 
@@ -112,27 +113,30 @@ def restore_column(altering: Altering, name: str) -> None:
 @click.argument("new")
 @alters
 def rename_column(altering: Altering, name: str, new: str) -> None:
-    """Call the column NAME by a NEW name, whatever the tap calls it."""
+    """Rename the column NAME to NEW, whatever the tap calls it."""
     altering.show(partial(overlay_changes.with_name, name=name, new=new))
 
 
 @command.command("retype")
 @click.argument("column")
 @click.argument("kind", metavar="TYPE")
-@click.option("--allow-misfits", is_flag=True, help="Do so even if values do not fit the type.")
+@click.option(
+    "--allow-type-mismatches", is_flag=True, help="Retype even if values do not fit the type."
+)
 @alters
 def retype(
     altering: Altering,
     column: str,
     kind: str,
-    allow_misfits: bool,
+    allow_type_mismatches: bool,
 ) -> None:
-    """Give a COLUMN another TYPE, for old and new rows.
+    """Change the TYPE of a COLUMN, for old and new rows.
 
-    As text, each value reads as the tap wrote it, whatever the tap's schema says: for columns with
-    values that fit no other type. In a key column, 1 and 1.0 remain the same key, and read as 1.
+    As text, each value is shown as the tap wrote it, whatever its schema declares. Use this for
+    columns with values that fit no other type. In a key column, 1 and 1.0 remain the same key, and
+    are shown as 1.
 
-    Another type is one of add-column's. It is refused if values of the table do not fit it.
+    Other types are those of add-column. They are refused if current values do not fit.
 
     \b
     singerlake alter tap-shop.orders retype amount text
@@ -140,7 +144,7 @@ def retype(
     """
     schema = None if kind == "text" else _type_of(column, kind)
     change = partial(overlay_changes.with_type, name=column, schema=schema)
-    altering.options = replace(altering.options, allow_misfits=allow_misfits)
+    altering.options = replace(altering.options, allow_type_mismatches=allow_type_mismatches)
     done = altering.done(change)
     said = retyped(altering.head, column, change(altering.head), done)
     name, dry_run = str(altering.table.name), altering.options.dry_run
@@ -162,11 +166,11 @@ def set_key(
     altering: Altering,
     columns: tuple[str, ...],
 ) -> None:
-    """Give the table a key of COLUMNS, whatever its tap calls one.
+    """Set the table's key to COLUMNS, whatever the tap declares.
 
-    Refused where rows lack a value of it, or two have the same. Where replaced or deleted rows
-    would come back under the new key, all rows are written again, as a revert of a table without a
-    key does; --dry-run says so.
+    Refused if rows lack a value of the key, or if two rows have the same. If replaced or deleted
+    rows would become visible again under the new key, all rows are written again, as in a revert of
+    a table without a key; --dry-run shows this.
 
     \b
     singerlake alter tap-shop.events set-key event_id
@@ -184,12 +188,11 @@ def add_constraint(
     name: str,
     **kinds: Any,
 ) -> None:
-    """Ask something of all rows by a NAME, from now on (on Spark).
+    """Add a constraint NAME that all rows must satisfy (on Spark).
 
-    Refused where rows do not keep it. It binds changes, freezes and, but for --unique and --check,
-    the target. Null values break only --not-null, and a --check that is null is kept.
-
-    A --check is a condition of SQL on one row, under the rules of a query.
+    Refused if existing rows violate it. It applies to changes, freezes and, except for --unique and
+    --check, to the target. Null violates only --not-null. A --check is a SQL condition on one row,
+    under the rules of a query; null satisfies it.
 
     \b
     singerlake alter tap-shop.orders add-constraint paid --range amount 0 ""
@@ -211,7 +214,7 @@ def add_constraint(
 @click.argument("name")
 @alters
 def drop_constraint(altering: Altering, name: str) -> None:
-    """Ask no more what was asked by a NAME."""
+    """Drop the constraint NAME."""
     altering.show(partial(overlay_changes.without_constraint, name=name))
 
 
@@ -220,9 +223,9 @@ def drop_constraint(altering: Altering, name: str) -> None:
 @click.argument("value", required=False)
 @alters
 def set_default(altering: Altering, column: str, value: str | None) -> None:
-    """Say what new rows get that have no VALUE for a COLUMN; without a VALUE they get null.
+    """Set the default VALUE of a COLUMN for new rows, or null without a VALUE.
 
-    The rows that are there stay as they are.
+    Existing rows do not change.
     """
 
     def change(snapshot: TableState) -> Overlay:
@@ -238,10 +241,11 @@ def set_default(altering: Altering, column: str, value: str | None) -> None:
 @click.argument("text")
 @alters
 def describe(altering: Altering, column: str, text: str) -> None:
-    """Say in a TEXT what a COLUMN means, in place of what the tap says; "" takes it back.
+    """Describe a COLUMN with a TEXT, instead of the tap's description.
 
-    It becomes part of the table's schema, of which versions and the tap's output tell. Words about
-    the data that are to change without a transaction go with annotate.
+    An empty TEXT restores the tap's. The description is part of the table's schema, so versions and
+    the tap's output contain it. For descriptions that can change without a transaction, use
+    annotate.
     """
     altering.show(partial(overlay_changes.with_description, name=column, text=text))
 
@@ -266,8 +270,7 @@ def _type_of(name: str, kind: str) -> dict[str, Any]:
     column = _one_column(name, kind)
     if column.not_null:
         raise UsageError(
-            f"a type says nothing of nulls: ask for values with add-constraint NAME --not-null "
-            f"{name}"
+            f"a type does not restrict nulls: use add-constraint NAME --not-null {name}"
         )
     return column.property()
 
@@ -283,5 +286,5 @@ def _value(text: str, type_: Type) -> Any:
         if type_.kind is Kind.DECIMAL and Decimal(repr(value)) != Decimal(text):
             return text  # a JSON number would lose digits
     except (ValueError, ArithmeticError) as error:
-        raise UsageError(f"{text!r} is no value of a column of {type_}") from error
+        raise UsageError(f"{text!r} is not a valid value for a column of type {type_}") from error
     return value

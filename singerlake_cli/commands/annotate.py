@@ -17,13 +17,13 @@ from singerlake_cli import output
 from singerlake_cli.shared import Shared, complete_table
 
 _OPTIONS = {
-    "owner": ("--owner", "TEXT", "Who answers for it: a person or a team."),
-    "description": ("--description", "TEXT", "What it is."),
-    "documentation": ("--documentation", "URL", "Where more is written."),
+    "owner": ("--owner", "TEXT", "The person or team that is responsible."),
+    "description": ("--description", "TEXT", "A description."),
+    "documentation": ("--documentation", "URL", "A link to more documentation."),
     "job_url": ("--job", "URL", "The job that fills it."),
-    "job_status": ("--job-status", "TEXT", "What is to be known of that job."),
-    "classification": ("--classification", "TEXT", "How closely it is kept: confidential."),
-    "freshness": ("--freshness", "AGE", "How old its last sync may be: 30min, 24h, 7d."),
+    "job_status": ("--job-status", "TEXT", "Notes about that job."),
+    "classification": ("--classification", "TEXT", "The sensitivity, such as confidential."),
+    "freshness": ("--freshness", "AGE", "The maximum age of the last sync: 30min, 24h, 7d."),
 }
 
 
@@ -44,23 +44,23 @@ def _fields(command: Any) -> Any:
     metavar="[WHY]",
     is_flag=False,
     flag_value="yes",
-    help="Not to be used any more; why, and what instead.",
+    help="Mark it as deprecated, with the reason and what to use instead.",
 )
 @click.option(
     "--from",
     "file",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Say all that a YAML file says.",
+    help="Set all annotations in a YAML file.",
 )
-@click.option("--export", "exported", is_flag=True, help="Print what is said, as such a file.")
+@click.option("--export", "exported", is_flag=True, help="Print the annotations, as such a file.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["yaml", "odcs"]),
     help="With --export: odcs for data contracts (Open Data Contract Standard 3.1).",
 )
-@click.option("--dry-run", is_flag=True, help="Only check, and say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only check, and print what would be done.")
 @click.pass_obj
 def command(
     shared: Shared,
@@ -74,11 +74,12 @@ def command(
     dry_run: bool,
     **fields: str | None,
 ) -> None:
-    """Note who owns taps, tables and columns, and what they are.
+    """Annotate the lake, taps, tables and columns.
 
-    Without a name, it is about the lake. An empty value takes back what was said, and --tag ""
-    all tags. What a file does not mention stays as it is. `show`, `ls`, `docs` and tap-singerlake
-    --discover show what is said.
+    Records owners, descriptions, tags and other facts, which `show`, `ls`, `docs` and
+    `tap-singerlake --discover` display. Without a name, it annotates the lake. An empty value
+    removes an annotation, and --tag "" removes all tags. --from changes only what the file
+    mentions.
 
     \b
     singerlake annotate --description "All that the shop knows"
@@ -95,14 +96,17 @@ def command(
     asked = [bool(values or tags), file is not None, exported]
     if sum(asked) != 1:
         raise UsageError(
-            "say one of: what to note (--owner, --description, …), --from FILE, or --export"
+            "use one of: annotations (--owner, --description, …), --from FILE, or --export"
             if any(asked)
-            else "there is nothing to note: give --owner, --description, …, --from FILE or --export"
+            else (
+                "there is nothing to annotate: use --owner, --description, …, --from FILE or "
+                "--export"
+            )
         )
     if form and not exported:
-        raise UsageError("--format goes with --export")
+        raise UsageError("--format requires --export")
     if file and subject:
-        raise UsageError("a file names what it is about: leave out the name beside --from")
+        raise UsageError("the file contains the names: leave out the name with --from")
     lake = shared.lake()
     about = LAKE if subject is None else subjects.find(lake, subject)
     if exported:
@@ -140,7 +144,7 @@ def _note(shared: Shared, lake: Lake, wanted: list[changes.Change], *, dry_run: 
     what = about[0] if len(about) == 1 else output.count(len(about), "subject")
     done = f"{what}: {'would be annotated' if dry_run else 'annotated'}"
     if not changed:
-        done = f"{what}: that is said already, nothing was changed"
+        done = f"{what}: already annotated, nothing was changed"
     shared.output.result(
         lambda: {"subjects": about, "changed": changed, "dry_run": dry_run},
         lambda: output.say(done),
@@ -164,7 +168,7 @@ def _export(shared: Shared, lake: Lake, about: Subject, form: str | None) -> Non
 
 def _contracts(lake: Lake, about: Subject) -> list[dict[str, Any]]:
     if about.column:
-        raise UsageError("a contract is of a tap or a table: leave out the column")
+        raise UsageError("a data contract describes a tap or a table: leave out the column")
     contracts = []
     for tap in lake.taps() if about.tap is None else [about.tap]:
         snapshots = []

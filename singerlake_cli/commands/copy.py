@@ -46,10 +46,10 @@ def _setting_option(name: str, lake: str, variables: str) -> Callable[[Any], Any
     help="Copy this lake version: each table at the version that it names.",
 )
 @click.option(
-    "--sync", is_flag=True, help="Also delete in DST what a vacuum of SRC has deleted since."
+    "--sync", is_flag=True, help="Also delete files in DST that a vacuum has deleted in SRC."
 )
-@click.option("--verify", is_flag=True, help="Also read all of DST again, block by block.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--verify", is_flag=True, help="Also read the whole DST again, block by block.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 @_setting_option("--source-setting", "SRC", "FROM")
 @_setting_option("--destination-setting", "DST", "TO")
 @click.option(
@@ -57,7 +57,7 @@ def _setting_option(name: str, lake: str, variables: str) -> Callable[[Any], Any
     type=click.IntRange(1, 64),
     default=8,
     show_default=True,
-    help="How many files to copy at the same time.",
+    help="The number of files to copy in parallel.",
 )
 @click.option(
     "--wait",
@@ -84,10 +84,11 @@ def command(
 ) -> None:
     """Copy the lake SRC, or TABLES or versions of it, to DST.
 
-    The copy is a lake as well. Files are copied byte for byte, and each block is checked on the
-    way. A later run copies what is new, and goes on where an earlier one was killed. Readers of
-    DST see a table as it was or as it is, never half of it. A DST that somebody else has written
-    to is not overwritten. A lake version is copied with all its tables, and proven in the copy.
+    Use this to back up, restore or move a lake, or to hand over a version. The copy is a lake
+    itself. Files are copied byte for byte, and each block is verified. A later run copies only what
+    is new, and resumes an interrupted run. Readers of DST see a table as before or as after, never
+    in between. SRC is not changed. A table in DST that another process has written to is not
+    overwritten. A lake version is copied with all its tables, and proved in the copy.
 
     \b
     singerlake copy lake s3://backup/lake
@@ -98,12 +99,14 @@ def command(
         --destination-setting aws_profile=backup
     """
     if lake_version is not None and tables:
-        raise UsageError("--lake-version says which tables are copied: leave the TABLES out")
+        raise UsageError("--lake-version selects the tables: leave out the TABLES")
     if lake_version is not None and sync:
-        raise UsageError("--sync follows whole tables: leave it out, or copy all of the lake")
+        raise UsageError("--sync needs whole tables: leave it out, or copy the whole lake")
     lake = Lake.open(source, of_an_end("FROM", pairs("--source-setting", source_setting)))
     if sync and any(lake.find(text)[1].version is not None for text in tables):
-        raise UsageError("--sync follows a table's log: leave it out, or name whole tables")
+        raise UsageError(
+            "--sync needs whole tables: leave it out, or name tables without a version"
+        )
     store = open_store(
         destination, of_an_end("TO", pairs("--destination-setting", destination_setting))
     )
@@ -216,8 +219,8 @@ def _as_text(copied: Copied, *, dry_run: bool) -> str:
     if copied.verified:
         parts.append(f"{output.count(copied.verified, 'file')} read again, all as they should be")
     for numbers, where in (
-        (copied.rebuilt.at_destination, "here, and the source has them whole"),
-        (copied.rebuilt.at_source, "at the source, and are whole here"),
+        (copied.rebuilt.at_destination, "here; the source has the originals"),
+        (copied.rebuilt.at_source, "at the source; the originals are here"),
     ):
         if numbers:
             ranges = joined((number, number) for number in numbers)

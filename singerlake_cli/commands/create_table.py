@@ -30,7 +30,7 @@ from singerlake_cli.working import working
     "--columns",
     "listed",
     metavar="LIST",
-    help="The columns of a table without rows: name, type, and what else is to be said.",
+    help="The columns of an empty table: name, type, and not null, default or comment.",
 )
 @click.option(
     "--key",
@@ -54,13 +54,15 @@ def command(
 ) -> None:
     """Create a TABLE from a query's rows (on Spark), or empty.
 
-    From a query, the table keeps the rows as they are now. Its history records the query, and
-    which transactions it read. A key must be unique and without nulls.
+    From a query, the table contains the current result; later changes of the sources do not affect
+    it. Its history records the query and the transactions that it read. A key must be unique and
+    not null.
 
-    From --columns, it has no row yet. Types are integer, number, decimal(12,2), string, boolean,
-    date, timestamp, json, list<string> and struct<a integer, b string>. decimal(12,2) is held to 12
-    digits, 2 of them behind the point (SQL reads it as decimal(38,2), like every decimal). Behind a
-    type may stand "not null", "default 0" and "comment 'what it is'". This starts no Java.
+    With --columns, the table is empty, and no Java starts. Types are integer, number,
+    decimal(12,2), string, boolean, date, timestamp, json, list<string> and struct<a integer, b
+    string>. decimal(12,2) allows 12 digits, 2 of them after the point (SQL reads it as
+    decimal(38,2), like every decimal). A type can be followed by "not null", "default 0" and
+    "comment 'text'".
 
     \b
     singerlake create-table views.big --from-query "select * from tap_shop.orders where total > 9"
@@ -73,7 +75,7 @@ def command(
         _create_empty(shared, table, listed, keys, change)
         return
     if sql is None or listed is not None:
-        raise UsageError("say either --from-query or --columns")
+        raise UsageError("use either --from-query or --columns")
     lake = shared.lake()
     before = plan(lake, table)
     note_dropped(shared, before)
@@ -117,9 +119,9 @@ def _create_empty(
 def _print_empty(made: Created, schema: SchemaEntry) -> None:
     properties = schema.schema["properties"]
     output.say(
-        f"{made.table}: would be made with these columns"
+        f"{made.table}: would be created with these columns"
         if made.transaction is None
-        else f"{made.table}: no row yet, transaction {made.transaction}"
+        else f"{made.table}: no rows yet, transaction {made.transaction}"
     )
     rows = [
         (
@@ -157,7 +159,7 @@ def _as_json(made: Created, *, dry_run: bool) -> dict[str, Any]:
 def _print(made: Created, *, dry_run: bool) -> None:
     rows, proof = output.count(made.rows, "row"), output.short_proof(made.fingerprint)
     if dry_run:
-        output.say(f"{made.table}: would be made with {rows}, fingerprint {proof}")
+        output.say(f"{made.table}: would be created with {rows}, fingerprint {proof}")
         shown = [
             (name, str(type_), "key" if name in made.key_properties else "")
             for name, type_ in made.columns

@@ -30,16 +30,20 @@ RAW, INDEX = "raw", "index"
     type=click.Choice(["paths", "duckdb"]),
     default="paths",
     show_default=True,
-    help="A path a line, or a SELECT for DuckDB.",
+    help="One path per line, or a SELECT for DuckDB.",
 )
 @click.option(
     "--of",
     "kind",
     type=click.Choice([RAW, INDEX]),
-    help="The files with the tap's messages, or the index's Parquet with the rows.  [default: raw "
-    "for paths, index for duckdb]",
+    help="The files with the tap's messages (raw), or the materialized snapshot's Parquet files "
+    "(index).  [default: raw for paths, index for duckdb]",
 )
-@click.option("--build", is_flag=True, help="Make the index where there is none (a Spark job).")
+@click.option(
+    "--build",
+    is_flag=True,
+    help="Create the materialized snapshot if there is none (a Spark job).",
+)
 @spark_options
 @click.pass_obj
 def command(
@@ -53,12 +57,11 @@ def command(
 ) -> None:
     """Print the files that hold a TABLE or one of its VERSIONS.
 
-    The tools are zcat, DuckDB and whatever reads gzip or Parquet.
-
-    Just these: after a vacuum the files that it replaced stay for a while beside the new ones,
-    so a glob over *.singer.gz counts rows twice. The raw files hold messages: old versions of
-    rows and deletions too. The index holds the rows as a query gives them; every frozen version
-    has one, and every state that was queried once.
+    Use this to read a table with zcat, DuckDB or any reader of gzip or Parquet. It lists exactly
+    the current files: after a vacuum, replaced files stay for a while, so a glob over *.singer.gz
+    counts rows twice. Raw files contain messages, including replaced rows and deletions. The
+    materialized snapshot (index) contains the rows as a query returns them; every frozen version
+    has one, and so does every snapshot that was queried.
 
     \b
     singerlake data-files tap-shop.orders | xargs -d '\\n' zcat | grep -c '"RECORD"'
@@ -80,8 +83,8 @@ def _print_raw(shared: Shared, table: Table, snapshot: TableState, form: str) ->
     paths = [_path(table, file.key) for file in files]
     if more := sum(file.holds_more for file in files):
         shared.output.note(
-            f"{output.count(more, 'file')} of these hold rows of other states too; --output json "
-            "gives the place of each block of this one, a gzip member of its own"
+            f"{output.count(more, 'file')} of these also contain rows of other snapshots; --output "
+            "json lists the position of each block of this one, a separate gzip member"
         )
     sql = duckdb_sql.of_messages(paths, max((file.longest_line for file in files), default=0))
     documents = [_raw_as_json(path, file) for path, file in zip(paths, files, strict=True)]
@@ -108,21 +111,21 @@ def _index(
         return existing
     if build is None:
         raise NotFoundError(
-            f"{ref} has no index of transaction {snapshot.number} yet: add --build to have it "
-            "made (a Spark job), or name a frozen version, which has one; --of raw prints the "
-            "files of its messages"
+            f"{ref} has no materialized snapshot of transaction {snapshot.number} yet: add --build "
+            "to create it (a Spark job), or name a frozen version, which has one; --of raw prints "
+            "the files with its messages"
         )
     begin_spark(*build)
     from singerlake.sql.state.index_build import ensure
 
-    with table.lease(), working(f"making an index of {ref}"):
+    with table.lease(), working(f"materializing {ref}"):
         return ensure(start_spark(*build), table, snapshot, shown=True)
 
 
 def _print_index(shared: Shared, index: Index, form: str) -> None:
     if index.marker.misfits:
         columns = ", ".join(index.marker.misfits)
-        shared.output.note(f"values that do not fit their columns read as null here: {columns}")
+        shared.output.note(f"values that do not fit their columns are read as null here: {columns}")
     own = [_path(index.table, part.key) for part in index.parts]
     below = None
     if index.below is not None:
@@ -130,8 +133,8 @@ def _print_index(shared: Shared, index: Index, form: str) -> None:
     whole, layer = (own, []) if below is None else (below, own)
     if layer and form == "paths":
         shared.output.note(
-            "the last of these files are a layer on the others, whose rows of the same key they "
-            "replace; --format duckdb puts them together"
+            "rows in the last of these files replace rows of the same key in the others; --format "
+            "duckdb merges them"
         )
     sql = duckdb_sql.of_rows(index.shape.names, index.shape.keys, whole, layer)
     documents = [

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     "keys",
     multiple=True,
     metavar="ID",
-    help="A row's id, as _row_id shows it: its key; a JSON array of texts where the key has "
-    "several columns; block:ordinal in a table without one. May be repeated.",
+    help="The _row_id of a row: its key; a JSON array of texts if the key has several columns; "
+    "block:ordinal in a table without a key. May be repeated.",
 )
 @click.option("--where", metavar="SQL", help="Which rows.")
 @click.option(
@@ -53,15 +53,16 @@ def command(
 ) -> None:
     """Delete rows of a TABLE.
 
-    Each row's line is written once more with _sdc_deleted_at set, so that whoever reads on
-    deletes it too. Earlier transactions and frozen versions still have it, until a vacuum drops
-    history. A key that is not in the table is no error.
+    Writes each row's record again with _sdc_deleted_at, so that targets that resume from a bookmark
+    delete it too. Earlier transactions and frozen versions keep the row until a vacuum expires
+    history; to remove it everywhere, use `singerlake erase`. Keys that are not in the table are
+    ignored.
 
-    Of a file only the columns count that name rows, and _row_version: rows that somebody changed
+    Of a file, only the key columns (or _row_id) and _row_version are used. Rows that have changed
     since they were read are not deleted (exit code 4).
 
-    Rows of a table of up to 32 MiB of messages are deleted in this process, others by Spark;
-    --engine decides otherwise. --where is SQL, which needs Spark.
+    Tables of up to 32 MiB of messages need no Spark, except for --where; --engine chooses
+    otherwise.
 
     \b
     singerlake delete tap-shop.orders --key 17 --key 18
@@ -71,7 +72,7 @@ def command(
     """
     _check_said(keys, where, file)
     if file is None and reading != FileOptions():
-        raise UsageError("an option that says how a file is read is for --from: leave it out")
+        raise UsageError("options for reading a file need --from: leave them out")
     lake = shared.lake()
     lake_table, ref = lake.find(table)
     if ref.version is not None:
@@ -96,12 +97,12 @@ def _check_said(keys: tuple[str, ...], where: str | None, file: str | None) -> N
     options = {"--key": bool(keys), "--where": where is not None, "--from": file is not None}
     said = [option for option, given in options.items() if given]
     if not said:
-        raise UsageError("say which rows: with --key, --where or --from")
+        raise UsageError("select rows with --key, --where or --from")
     if len(said) > 1:
         *others, last = said
         raise UsageError(
-            f"{', '.join(others)} and {last} each say which rows: give one of them; a condition on "
-            'rows of certain keys goes into --where as a whole, as in --where "id in (1, 2) and '
+            f"{', '.join(others)} and {last} each select rows: use one of them; to combine keys "
+            'with a condition, write both into --where, as in --where "id in (1, 2) and '
             "status = 'test'\""
         )
 

@@ -47,8 +47,8 @@ CORRECTIONS = "id,status\n43,paid\n44,paid\n46,paid\n"
 def command(folder: Path, day: str | None) -> None:
     """Sync, freeze, query and replay a sample in a new FOLDER.
 
-    Needs no network. Shows every command that it runs, and leaves a real lake behind; you can
-    run the commands again from within the folder.
+    Needs no network. It prints every command that it runs, and leaves a real lake: run the commands
+    again in the folder.
 
     \b
     singerlake demo
@@ -73,7 +73,7 @@ def command(folder: Path, day: str | None) -> None:
             f"{shlex.join(error.cmd)} ended with exit code {error.returncode}: "
             + " ".join(error.stderr.split())
         ) from error
-    _say("Done. The lake is yours to look into:")
+    _say("Done. Explore the lake:")
     click.echo(f"  cd {shlex.quote(str(folder))} && {_typed()} ls\n")
 
 
@@ -90,17 +90,17 @@ def _story() -> None:
     _say("Monday: a tap's messages go into a lake (two streams, 1,100 records)")
     _pipe("target-singerlake", ["--config", "target.json"], "monday.jsonl", "state.json")
     _cli("ls")
-    _say("Keep this state: version 1 of the orders, for ever")
+    _say("Freeze this snapshot: version 1 of the orders, forever")
     _cli("freeze", "tap-shop.orders", "--label", "monday", "--comment", "before the new shop")
     _cli("query", SUMS.format("tap_shop.orders.1"))
     _say("Tuesday: updates, deletes, new rows, and a column that was not there before")
     _pipe("target-singerlake", ["--config", "target.json"], "tuesday.jsonl", "state.json")
-    _say("The table has moved, version 1 has not")
+    _say("The table has changed, version 1 has not")
     _cli("query", SUMS.format("tap_shop.orders.1"))
     _cli("query", SUMS.format("tap_shop.orders"))
     _cli("query", WITH_COUPON)
     _cli("rows", "tap-shop.orders", "--key", "41", "--history")
-    _say("Monday was right after all: turn the orders back, as one more transaction")
+    _say("Monday was right after all: revert the orders, as one more transaction")
     _cli("revert", "tap-shop.orders", "--to", "monday")
     _cli("query", SUMS.format("tap_shop.orders"))
     _cli("history", "tap-shop.orders")
@@ -113,7 +113,7 @@ def _story() -> None:
     click.echo(CORRECTIONS, nl=False)
     _cli("upload", "tap-shop.orders", "corrections.csv", "--comment", "as the shop called")
     _cli("diff", "tap-shop.orders", "monday")
-    _say("For tools that know nothing of Singerlake: published as Parquet, the newest orders first")
+    _say("For other tools: published as Parquet, the newest orders first")
     place = ["--to", "published/orders", "--order-by", "ordered_at desc"]
     _cli("publish", "--table", "tap_shop.orders", *place)
     _cli("publish", "--table", "tap_shop.orders", *place)
@@ -123,7 +123,7 @@ def _story() -> None:
     _count("everything.jsonl")
     _compare()
     _keep_state("everything.jsonl", "tap-state.json")
-    _say("And again from where it left off: nothing new, so no record comes")
+    _say("Again, from the last STATE: nothing is new, so no record is emitted")
     _pipe(
         "tap-singerlake", ["--config", "tap.json", "--state", "tap-state.json"], None, "new.jsonl"
     )

@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     "--lake-versions",
     nargs=2,
     metavar="FROM TO",
-    help="Count what differs between two lake versions, table by table.",
+    help="Count the differences between two lake versions, by table.",
 )
-@click.option("--stat", is_flag=True, help="Only count: rows, and changed cells by column.")
+@click.option("--stat", is_flag=True, help="Only count rows, and changed cells by column.")
 @results.row_and_page_options
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="NUMBER", help="At most so many of the rows."
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="The maximum number of rows to print.",
 )
 @click.option(
     "--on-type-mismatch",
@@ -61,28 +64,27 @@ def command(
     on_type_mismatch: str,
     choice: EngineChoice,
 ) -> None:
-    """Show what differs between two states of a TABLE.
+    """Show the differences between two snapshots of a TABLE.
 
-    FROM and TO are versions, by number or label, or transactions, as @17. TO is the head if it is
-    left out. How the schemas differ comes first, then the rows that were added, changed or
-    removed, with what stood in each cell before and after.
+    FROM and TO are versions, by number or label, or transactions, such as @17. TO defaults to the
+    head. The output shows changes of the schema, and then rows added, changed and removed, with
+    each cell before and after.
 
-    Both states are read with TO's columns, types and key. A row that nobody wrote in between is
-    unchanged, whatever became of the schema. Without a key a row is known by its record alone: one
-    that was sent again with another value counts as removed and added.
+    Both snapshots are read with the columns, types and key of TO. A row that was not written in
+    between is unchanged, even if the schema has changed. Without a key, rows are matched by their
+    record: a row that was sent again with another value is removed and added.
 
     csv and tsv have the columns change, key.…, changed, and before.… and after.… of each column;
     jsonl and parquet have key, before and after as objects.
 
-    html and markdown are pages for people: counts, changes of the schema, and the cells of the
-    first 200 rows, or of --limit. The HTML page contains its style and asks for nothing from
-    anywhere; the Markdown is for a comment on a pull request.
+    html and markdown are pages to read: counts, changes of the schema, and the cells of the first
+    200 rows, or of --limit. The HTML page contains its style and loads nothing; the Markdown is
+    for a comment on a pull request.
 
-    Tables of up to 32 MiB of messages are compared in this process, others by Spark; --engine
-    decides otherwise.
+    With --lake-versions, which needs no TABLE, it counts differing rows of all tables in two lake
+    versions. Tables with equal fingerprints are not read.
 
-    With --lake-versions, which takes no TABLE, all tables of both lake versions are listed, and
-    rows are only counted; those of equal fingerprints are not read for it.
+    Tables of up to 32 MiB of messages need no Spark; --engine chooses otherwise.
 
     \b
     singerlake diff tap-shop.orders monday --stat
@@ -136,7 +138,7 @@ def _file_and_form(
 ) -> tuple[NewFile | None, str]:
     """Where rows go, if into a file, and as what."""
     if force and to is None:
-        raise UsageError("--force replaces the file in --out: name one")
+        raise UsageError("--force requires --out")
     file = None if to is None else NewFile(to, force=force)
     form = results.form_of(form, to, as_json=shared.json, pages=True)
     if safe_cells and form not in ("csv", "tsv"):

@@ -43,8 +43,8 @@ from singerlake_cli.working import working
     metavar="N",
     help="Show N values of each column, from the newest records; not of classified columns.",
 )
-@click.option("--rebuild", is_flag=True, help="Make all pages anew, changed or not.")
-@click.option("--open", "opened", is_flag=True, help="Show it in a browser.")
+@click.option("--rebuild", is_flag=True, help="Rewrite all pages, even unchanged ones.")
+@click.option("--open", "opened", is_flag=True, help="Open it in a browser.")
 @click.pass_obj
 def command(
     shared: Shared,
@@ -56,11 +56,11 @@ def command(
     rebuild: bool,
     opened: bool,
 ) -> None:
-    """Write a site about the lake: its taps, tables and versions.
+    """Write a static site about the lake: taps, tables, versions.
 
-    It shows columns, schema history, transactions, and where tables come from. It is made from
-    metadata alone, and shows no values unless --samples asks for them. It works from a disk, from
-    a web server and from S3. Written again, only pages that changed are made.
+    It shows columns, schema history, transactions and lineage. It reads only metadata, and shows
+    values only with --samples. The site works from a disk, a web server and S3. A later run writes
+    only pages that have changed.
 
     \b
     singerlake docs
@@ -69,7 +69,7 @@ def command(
     singerlake docs --format markdown --out docs/lake
     """
     if opened and (form != "html" or "://" in to):
-        raise UsageError("--open shows a site of HTML in a folder on this machine")
+        raise UsageError("--open needs an HTML site in a folder on this machine")
     if not to:
         raise UsageError("--out is empty: name a folder, s3://bucket/prefix, gs://… or az://…")
     lake = shared.lake()
@@ -99,7 +99,7 @@ def _say(to: str, built: site.Built) -> None:
     done = f"{output.count(built.written, 'file')} written"
     if not built.written and not built.removed:
         done = "nothing has changed"
-    kept = f", {built.kept:,} as they were" if built.kept and built.written else ""
+    kept = f", {built.kept:,} unchanged" if built.kept and built.written else ""
     removed = f", {built.removed:,} removed" if built.removed else ""
     output.say(f"{to}: {output.count(built.tables, 'table')}, {done}{kept}{removed}")
 

@@ -66,17 +66,17 @@ class Finding:
 )
 @click.pass_obj
 def command(shared: Shared, master: str, upgrade: bool) -> None:
-    """Check this machine and the lake, and say what to do.
+    """Check this machine and the lake, and suggest fixes.
 
     Checks Python, Java and its class data, Spark, the lake, credentials, conditional writes and
-    clocks, but not tables: for these use `singerlake verify --all`. Changes nothing, prints no
-    secret. Without --upgrade it starts no Java. Exits with 0 if commands will work, otherwise with
-    the code that they would end with.
+    clocks, but not tables: use `singerlake verify --all` for these. It changes nothing, and prints
+    no secret. Without --upgrade it starts no Java. The exit code is 0 if commands will work,
+    otherwise the code that they would end with.
 
     With --upgrade, it reads the keys of every table that is not dropped, and lists each table that
     this release reads differently than release 0.1: rows that appear or vanish, columns whose type
-    changes, key columns that need another type, and versions that stay as they were. It also lists
-    erasures and dropped histories that an earlier release may have applied to several keys at once.
+    changes, key columns that need another type, and versions that do not change. It also lists
+    erasures and expired histories that an earlier release may have applied to several keys at once.
     Tables of more than 32 MiB of messages need Spark.
 
     \b
@@ -128,7 +128,7 @@ def _java(master: str) -> Finding:
     except SingerlakeError as error:
         what, _, advice = str(error).partition(": ")
         return Finding("Java", PROBLEM, what, advice, error.exit_code)
-    number = chosen.version if chosen.version is not None else "of a version it does not say"
+    number = chosen.version if chosen.version is not None else "of an unknown version"
     text = f"{number} ({chosen.path}, from {chosen.source})"
     older = [
         f"{one.path} is Java {one.version}"
@@ -136,7 +136,7 @@ def _java(master: str) -> Finding:
         if one.version is not None and one.version < java.OLDEST
     ]
     if older:
-        advice = f"passed by as too old for Spark: {'; '.join(older)}"
+        advice = f"skipped as too old for Spark: {'; '.join(older)}"
         return Finding("Java", NOTE, text, advice)
     return Finding("Java", OK, text)
 
@@ -155,19 +155,19 @@ def _class_data(master: str) -> Iterator[Finding]:
     elif archive is None:
         yield Finding(check, OK, f"not kept ({class_data.SETTING}=off, or no folder to keep it in)")
     elif (size := archive.size()) is not None:
-        yield Finding(check, OK, f"{output.size(size)} in {archive.path}: Java starts sooner")
+        yield Finding(check, OK, f"{output.size(size)} in {archive.path}: Java starts faster")
     elif archive.is_refused():
-        advice = f"delete {archive.refused} to have it tried again"
-        yield Finding(check, NOTE, "this Java could make none, and starts slower", advice)
+        advice = f"delete {archive.refused} to try it again"
+        yield Finding(check, NOTE, "this Java cannot create one, and starts slower", advice)
     elif class_data.is_training(archive):
-        yield Finding(check, OK, "being made in the background; Java starts sooner then")
+        yield Finding(check, OK, "being created in the background; Java then starts faster")
     else:
-        yield Finding(check, OK, "none yet: made in the background after the first Spark job")
+        yield Finding(check, OK, "none yet: created in the background after the first Spark job")
 
 
 def _no_spark() -> Finding:
     """What to say where only the plugins and the commands on metadata are installed."""
-    found = "not installed, and so no freeze, query, revert or change of rows"
+    found = "not installed; large tables, staging tables and --where need it"
     return Finding("Spark", NOTE, found, install_line("pyspark"))
 
 
@@ -177,7 +177,7 @@ def _spark() -> Finding:
         advice = f'pip install "pyspark>={SPARK},<{SPARK + 1}"'
         return Finding("Spark", PROBLEM, f"pyspark {version}", advice, 1)
     if home := os.environ.get("SPARK_HOME"):
-        advice = "that Spark is started; unset SPARK_HOME to use the one beside this Python"
+        advice = "that Spark is started; unset SPARK_HOME to use the one of this Python"
         return Finding("Spark", NOTE, f"pyspark {version}, SPARK_HOME={home}", advice)
     return Finding("Spark", OK, f"pyspark {version}")
 
@@ -198,7 +198,7 @@ def _lake(uri: str) -> Iterator[Finding]:
     if lake is not None:
         yield _conditions(lake)
         where = "singerlake verify --all reads all of them, singerlake ls only their logs"
-        yield Finding("tables", OK, f"not looked at here: {where}")
+        yield Finding("tables", OK, f"not checked here: {where}")
     if not is_remote(uri):
         now = datetime.now(tz=timezone.utc)
         yield Finding("clock", OK, f"{now:%Y-%m-%d %H:%M:%S} UTC; a folder has none of its own")
@@ -218,7 +218,7 @@ def _format(lake: Lake) -> Finding:
         return Finding(
             "lake",
             NOTE,
-            f"{lake.store.uri}: its lake file is missing or damaged, its tables may be well",
+            f"{lake.store.uri}: its lake file is missing or damaged, its tables may be intact",
             "singerlake rebuild --all",
         )
     many = f"{len(taps)} tap{'s'[: len(taps) != 1]}"
@@ -237,9 +237,9 @@ def _folder(uri: str) -> Iterator[Finding]:
             advice = "put the lake on a file system that has them (ext4, XFS, APFS, NFS), or on S3"
             yield Finding("hard links", PROBLEM, f"{folder}: {trouble}", advice, 1)
         else:
-            yield Finding("hard links", OK, "work, and take no name twice")
+            yield Finding("hard links", OK, "work, and never overwrite a name")
         return
-    advice = "enough to read; to write, ask for the right, or run as its owner"
+    advice = "enough to read; to write, get write permission, or run as its owner"
     yield Finding("credentials", NOTE, f"{folder} cannot be written to", advice)
 
 
@@ -280,7 +280,7 @@ def _object_store(uri: str) -> Iterator[Finding]:
 def clock(ahead: float | None) -> Finding:
     """What a difference between this machine's clock and the store's means."""
     if ahead is None:
-        return Finding("clock", NOTE, "the store did not say the time")
+        return Finding("clock", NOTE, "the store did not report its time")
     text = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the store's"
     advice = "set this machine's clock, for example with NTP"
     if abs(ahead) >= SKEW_REFUSED:
@@ -293,14 +293,14 @@ def clock(ahead: float | None) -> Finding:
 def _conditions(lake: Lake) -> Finding:
     check = "conditional writes"
     if lake.store.is_open_for_writing:
-        return Finding(check, OK, "kept, as a folder does")
+        return Finding(check, OK, "honored, as in any folder")
     try:
         known = decode(lake.store.get(names.LAKE).data, LakeFile, names.LAKE).conditional_writes
     except (KeyMissingError, SingerlakeError):
         known = None
     if known is None:
-        return Finding(check, NOTE, "not tried yet", "the next sync finds out, and notes it")
+        return Finding(check, NOTE, "not tested yet", "the next sync tests and records it")
     if known:
-        return Finding(check, OK, "kept by this store")
-    advice = "let one writer at a time write to a table, or use a store that keeps them"
+        return Finding(check, OK, "honored by this store")
+    advice = "let one writer at a time write to a table, or use a store that honors them"
     return Finding(check, NOTE, "ignored by this store; writers take turns by locks", advice)

@@ -21,19 +21,18 @@ _DAYS = round(RETENTION / 86_400)
 
 @click.command("drop")
 @click.argument("table", shell_complete=complete_table)
-@click.option("--with-versions", is_flag=True, help="Also if it has frozen versions.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--with-versions", is_flag=True, help="Drop it even if it has frozen versions.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @alter_options
 @click.pass_obj
 def command(
     shared: Shared, table: str, with_versions: bool, yes: bool, options: AlterOptions
 ) -> None:
-    """Drop a TABLE, so that nobody sees it any more.
+    """Drop a TABLE: hide it from all commands and taps.
 
-    Nothing is deleted yet. `singerlake undrop` brings it back, with its history and its versions,
-    until a vacuum deletes the data of tables that were dropped longer ago than its retention
-    (7 days by default), or something new is synced into it: that begins another table.
-    `singerlake ls --dropped` lists what was dropped.
+    Nothing is deleted yet. `singerlake undrop` restores the table with history and versions, until
+    a vacuum deletes its data (the first one after the retention, 7 days by default) or a sync under
+    its name creates a new table. `singerlake ls --dropped` lists dropped tables.
 
     \b
     singerlake drop tap-shop.orders
@@ -41,9 +40,9 @@ def command(
     """
     lake_table, ref = shared.lake().find(table)
     if ref.version is not None:
-        raise UsageError(f"{ref} is a past state: drop the table itself, {ref.table}")
+        raise UsageError(f"{ref} is a past snapshot: drop the table itself, {ref.table}")
     if shared.json and not (yes or options.dry_run):
-        raise UsageError(f"a script cannot be asked whether to drop {ref.table}: add --yes")
+        raise UsageError(f"cannot ask without a terminal whether to drop {ref.table}: add --yes")
     store, snapshot = lake_table.store, lake_table.snapshot()
     numbers = {one.number for one in snapshot.frozen} if with_versions else set()
     losing = [
@@ -79,7 +78,7 @@ def _print(done: Holdings, *, dry_run: bool) -> None:
         output.say(f"{done.table} would be dropped: {held_words(done)}")
         return
     output.say(
-        f"{done.table} is dropped (transaction {done.transaction}): {held_words(done)}; it can be "
-        f"brought back with `singerlake undrop {done.table}` until a vacuum deletes it, after "
-        f"{_DAYS} days if that keeps to the usual retention, or a new table begins under its name"
+        f"{done.table} is dropped (transaction {done.transaction}): {held_words(done)}; "
+        f"`singerlake undrop {done.table}` restores it until a vacuum deletes it (after {_DAYS} "
+        "days by default) or a new table takes its name"
     )

@@ -33,37 +33,36 @@ SHOWN = 50
 @click.command("erase")
 @click.argument("table", required=False, shell_complete=complete_table)
 @click.option(
-    "--search", "searching", is_flag=True, help="Erase nothing: list where rows or texts still are."
+    "--search", "searching", is_flag=True, help="Erase nothing: list where rows or texts remain."
 )
 @click.option(
     "--key",
     "keys",
     multiple=True,
     metavar="ID",
-    help="A row's id, as _row_id shows it: its key; a JSON array of texts where the key has "
-    "several columns. May be repeated.",
+    help="The _row_id of a row: its key; a JSON array of texts if the key has several columns. "
+    "May be repeated.",
 )
 @click.option("--text", "texts", multiple=True, metavar="TEXT", help="Any text. May be repeated.")
 @click.option(
     "--texts-from",
     "file",
     metavar="FILE",
-    help="A file of texts, one a line, so that no list of processes shows them; - is standard "
-    "input.",
+    help="A file of texts, one per line, to keep them out of process lists; - is standard input.",
 )
-@click.option("--where", metavar="SQL", help="Rows for which this held at any time.")
+@click.option("--where", metavar="SQL", help="Rows for which this condition was true at any time.")
 @click.option(
     "--from",
     "ids_from",
     metavar="FILE",
-    help="A file of ids, one a line, so that no list of processes shows them; - is standard input.",
+    help="A file of ids, one per line, to keep them out of process lists; - is standard input.",
 )
 @click.option(
     "--reason",
     metavar="TEXT",
-    help="Why: the log keeps it, and whoever looks at a version is told. Do not name the person.",
+    help="The reason. The log and affected versions show it, so do not name the person.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be erased.")
 @click.option(
     "--wait",
     type=duration,
@@ -87,16 +86,16 @@ SHOWN = 50
 @click.option(
     "--block",
     is_flag=True,
-    help="Leave out whatever comes with these keys from now on, in syncs, uploads and changes. "
-    "Keyed hashes of them are kept.",
+    help="Also drop future rows with these keys, in syncs, uploads and changes. Keyed hashes of "
+    "the keys are stored.",
 )
 @click.option(
     "--purge-object-versions",
     is_flag=True,
     help="Also delete all earlier versions of the tables' objects that the bucket keeps (S3).",
 )
-@click.option("--unblock", is_flag=True, help="Erase nothing: let rows of blocked keys in again.")
-@click.option("--all", "every", is_flag=True, help="With --unblock: of all that are blocked.")
+@click.option("--unblock", is_flag=True, help="Erase nothing: accept rows with blocked keys again.")
+@click.option("--all", "every", is_flag=True, help="With --unblock: all blocked keys.")
 @click.option(
     "--revoke-notices",
     is_flag=True,
@@ -118,7 +117,7 @@ SHOWN = 50
     "--projections",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where is declared what is published.  [default: projections.yml]",
+    help="The file that declares published copies.  [default: projections.yml]",
 )
 @engine_options
 @click.pass_obj
@@ -146,30 +145,23 @@ def command(
     projections: Path | None,
     choice: EngineChoice,
 ) -> None:
-    """Erase rows of a TABLE for good, and of others.
+    """Erase rows from all snapshots and versions of TABLEs (GDPR).
 
-    With --search, check that they are gone.
+    A deleted row stays in earlier snapshots and versions. Erasing removes it from there, too, and
+    cannot be undone. Versions keep their numbers and show the erasure; it is proved that each loses
+    exactly these rows. Then the old files are deleted, without a retention, once their readers have
+    ended. Published copies are rebuilt with their frozen versions. Derived tables, rejected records
+    and text that contain such rows are listed first, and nothing is changed until you add them with
+    --table or handle them. Backups, copies of the lake, and loaded databases are not changed.
 
-    Every line of a row goes: from the present state, from earlier ones and from frozen versions,
-    which keep their numbers and tell of it. Each version is proved to be what it was, less
-    exactly these rows. Then the old files are deleted, without a retention, once readers from
-    before have ended. This cannot be taken back. Published copies are rebuilt with their frozen
-    versions, and what lay there before is deleted. Tables computed from it, and refused
-    lines, that have such rows are named before anything is written, as is what else is in the way:
-    name them with --table.
+    With --search, nothing is changed. It reads every object of the lake, listed in a log or not, on
+    S3 also earlier versions of objects, and published copies that it can reach. It searches for a
+    key in the rows of its table, and for a text in every value, in any JSON spelling, and in all
+    other bytes. The exit code is 0 if everything was read and nothing was found, otherwise 5. The
+    output does not repeat the search terms.
 
-    Rows of a table of up to 32 MiB of messages are erased in this process. Spark is used for larger
-    tables, for --where, and to rebuild published copies that SQL computes; --engine decides
-    otherwise.
-
-    With --search nothing is changed. It reads every object below the lake's prefix, whether a log
-    names it or not: blocks, also of dropped files and of writers that died, refused lines,
-    indexes, files that rows name, the log and its manifest, and on S3 also earlier versions of
-    objects; and what is published, where it can be reached. A key is looked for in the rows of
-    its table; a text in every value, however JSON spells it, and in all other bytes.
-
-    The exit code of --search is 0 if all was read and nothing found, and 5 if not. What is sought
-    is not repeated in the output.
+    Tables of up to 32 MiB of messages need no Spark, except for --where and to rebuild published
+    copies that SQL computes; --engine chooses otherwise.
 
     \b
     singerlake erase tap-shop.customers --key 4711 --reason "request 12" --dry-run
@@ -190,16 +182,16 @@ def command(
         erased_keys.revoke_notices(shared, table)
         return
     if every:
-        raise UsageError("--all goes with --unblock")
+        raise UsageError("--all requires --unblock")
     if searching:
         _check_alone(context, "searching", ("table", "keys", "texts", "file", *_ANYWAY))
         context.exit(_check(shared, table, keys, (*texts, *_texts_of(file)), projections))
     if texts or file is not None:
-        raise UsageError("--text and --texts-from go with --search: rows are erased by --key")
+        raise UsageError("--text and --texts-from require --search: rows are erased by --key")
     if table is None:
         raise UsageError("name the TABLE whose rows are to be erased")
     if reason is None:
-        raise UsageError("say why rows are erased, with --reason TEXT: the log keeps it")
+        raise UsageError("give the reason with --reason TEXT: the log keeps it")
     if no_notify and notify_downstream:
         raise UsageError("--notify-downstream and --no-notify exclude each other: use one")
     options = EraseOptions(
@@ -247,7 +239,7 @@ def _check(
 ) -> int:
     """Look for what is given in all of the lake; return the exit code."""
     if not keys and not texts:
-        raise UsageError("say what to look for: with --key, --text or --texts-from")
+        raise UsageError("specify what to search for with --key, --text or --texts-from")
     if keys and table is None:
         raise UsageError("--key needs the TABLE whose key it is")
     lake = shared.lake()
@@ -274,7 +266,9 @@ def _sought(
         return None, sought
     found, ref = lake.find(table)
     if ref.version is not None:
-        raise UsageError(f"{ref} is a version: all of the lake is read, so name the table alone")
+        raise UsageError(
+            f"{ref} is a version: the search reads the whole lake, so name the table alone"
+        )
     if keys:
         names = KeyNames.of(found.snapshot(dropped=True))
         sought += [
@@ -297,9 +291,9 @@ def _checked(
     try:
         places = erasing.published_places(lake, projections)
     except DataError as error:  # of the lake's own file, which is looked through all the same
-        seen.notes.append(f"what is published outside the lake is not known: {error}")
+        seen.notes.append(f"cannot determine what is published outside the lake: {error}")
         places = []
-    with working("reading all of the lake"):
+    with working("reading the whole lake"):
         report = check(lake, sought, name, note, places)
     report.notes += seen.notes
     return report
@@ -317,7 +311,7 @@ def _print(report: Report, sought: int) -> None:
         for one in report.found[:SHOWN]
     ]
     if rows:
-        columns = ("sought", "object~", "which is~", "in all>", "seen first~")
+        columns = ("search term", "object~", "which is~", "in all>", "seen first~")
         output.print_table(None, columns, rows, drop=DROPPED_FIRST)
     if len(report.found) > SHOWN:
         output.say(f"and {len(report.found) - SHOWN:,} more: --output json lists all")
@@ -325,20 +319,19 @@ def _print(report: Report, sought: int) -> None:
         output.say(f"not read: {unread.key or 'the store'}: {unread.why}")
     for table, count in sorted(report.alike.items()):
         output.say(
-            f"{table} has rows with the same values under the key's names, in "
-            f"{output.count(count, 'object')}: see whether they are of the same person"
+            f"{table} has rows with the same values in columns of the same names, in "
+            f"{output.count(count, 'object')}: check whether they belong to the same person"
         )
     for words, count in sorted(report.packed.items()):
         output.say(f"{words}: of {output.count(count, 'file')} only the bytes were searched")
-    objects = f"{output.count(report.objects, 'object')}, {output.size(report.bytes)}"
-    things = output.count(sought, "thing")
+    objects = f"{output.count(report.objects, 'object')} ({output.size(report.bytes)})"
+    things = output.count(sought, "search term")
     if report.found:
         where = output.count(len({(one.key, one.version) for one in report.found}), "object")
-        verb = "holds" if where == "1 object" else "hold"
-        output.say(f"of {things} sought in {objects}, {where} still {verb} some")
+        output.say(f"searched {objects} for {things}: found in {where}")
     else:
         left = ", but not all could be read" if report.not_read else ""
-        output.say(f"of {things} sought in {objects}, none was found{left}")
+        output.say(f"searched {objects} for {things}: not found{left}")
 
 
 def _as_json(report: Report) -> dict[str, Any]:

@@ -32,10 +32,10 @@ _TABLE = click.argument("table", metavar="TABLE[.VERSION|.@T]", shell_complete=c
 
 @click.group("files", cls=SubcommandGroup)
 def command() -> None:
-    """List and take out files that rows name, such as photos.
+    """List and extract files that rows reference, such as photos.
 
-    They are those of a table's rows as they are now, of a frozen VERSION, or of transaction T. A
-    state that was never queried gets an index first: a small one here, a large one by Spark.
+    Files are those of the current rows, of a frozen VERSION, or of transaction T. If the snapshot
+    was never queried, it is materialized first, on Spark if it is large.
 
     \b
     singerlake files ls tap-shop.products
@@ -49,7 +49,7 @@ def command() -> None:
 @spark_options
 @click.pass_obj
 def ls(shared: Shared, table: str, master: str | None, conf: tuple[str, ...]) -> None:
-    """List the files that the rows of a TABLE name.
+    """List the files that the rows of a TABLE reference.
 
     \b
     singerlake files ls tap-shop.products
@@ -78,7 +78,7 @@ def ls(shared: Shared, table: str, master: str | None, conf: tuple[str, ...]) ->
     "target",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write it; it must not be there yet.  [default: standard output]",
+    help="The file to create; it must not exist.  [default: standard output]",
 )
 @spark_options
 @click.pass_obj
@@ -92,17 +92,16 @@ def get(
 ) -> None:
     """Write one file of a TABLE to standard output, or to a file.
 
-    NAME is what `files ls` shows, or the beginning of the file's SHA-256, of at least 8 digits.
-    Control characters and the like in a name are shown as escapes: get such a file by its hash.
-    The bytes are checked against it: where they are not what was stored, the command fails, and
-    FILE is not made.
+    NAME is a name in `files ls`, or at least the first 8 digits of the file's SHA-256. Names with
+    control characters are shown escaped: get such a file by its hash. The content is checked
+    against the hash; if it differs, the command fails, and FILE is not created.
 
     \b
     singerlake files get tap-shop.products photos/17.jpg > 17.jpg
     singerlake files get tap-shop.products.2 98342f0c --out 17.jpg
     """
     if target is not None and target.exists():
-        raise UsageError(f"{target} is there already: name another file")
+        raise UsageError(f"{target} already exists: name another file")
     if target is None and sys.stdout.isatty():
         raise UsageError("a terminal cannot show a file: add --out FILE, or > file")
     from singerlake.files import stored
@@ -133,11 +132,11 @@ def get(
 def export(
     shared: Shared, table: str, folder: Path, master: str | None, conf: tuple[str, ...]
 ) -> None:
-    """Write all files that the rows of a TABLE name into a FOLDER.
+    """Write all files that the rows of a TABLE reference into a FOLDER.
 
-    They get the names that they came with, below FOLDER; names that leave it are refused before
-    anything is written. Each file is checked against its SHA-256. What is in the folder already,
-    with the same bytes, stays; other bytes are an error.
+    Files get their original names below FOLDER. If a name leads out of it, nothing is written. Each
+    file is checked against its SHA-256. Existing files with the same content stay; others are an
+    error.
 
     \b
     singerlake files export tap-shop.products.2 photos-of-2
@@ -154,7 +153,7 @@ def export(
         lambda: document,
         lambda: output.say(
             f"{output.count(written, 'file')} written to {folder}"
-            + (f"; {there:,} were there already" if there else "")
+            + (f"; {there:,} existed already" if there else "")
         ),
     )
 
@@ -175,7 +174,7 @@ def _files(
         found = state.files()
     except UsageError:  # too large to be indexed here
         begin_spark(master, conf)
-        with working(f"making an index of {ref}"):
+        with working(f"materializing {ref}"):
             start_spark(master, conf)
             found = lake_table.at(ref.version).files()
     by_name = {(file.name, file.path): file for file in found}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.argument("tables", nargs=-1, metavar="[TABLE|TAP]...", shell_complete=complete_table)
 @click.option("--all", "every", is_flag=True, help="All tables of the lake, as a lake version.")
 @click.option("--label", metavar="TEXT", help="A name that can be used instead of the number.")
-@click.option("--comment", metavar="TEXT", help="Why; kept with the version.")
+@click.option("--comment", metavar="TEXT", help="The reason; kept with the version.")
 @click.option(
     "--transaction",
     type=click.IntRange(min=1),
@@ -39,13 +39,15 @@ if TYPE_CHECKING:
     help="Freeze the snapshot at this transaction.  [default: the last]",
 )
 @click.option(
-    "--allow-violations", is_flag=True, help="Even if rows break a constraint; the version says so."
+    "--allow-violations",
+    is_flag=True,
+    help="Freeze even if rows violate a constraint; the version records it.",
 )
 @click.option(
     "--again",
     is_flag=True,
-    help="Make a new version even if the state has one, or a lake version even if one names the "
-    "same versions.",
+    help="Create a new version even if the snapshot has one, or a lake version even if one "
+    "contains the same versions.",
 )
 @click.option(
     "--as",
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
     "file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="With --publish: where they are declared.  [default: projections.yml]",
+    help="With --publish: the file that declares them.  [default: projections.yml]",
 )
 @engine_options
 @click.pass_obj
@@ -90,28 +92,28 @@ def command(
     file: Path | None,
     choice: EngineChoice,
 ) -> None:
-    """Freeze a TABLE, or many tables as one.
+    """Freeze a TABLE as a version, or several as a lake version.
 
-    A version is a number that means a table's state for ever. Its row count and fingerprints of
-    its content are kept with it (--output json shows them in full). No sync renumbers or moves a
-    version. Tables of up to 32 MiB of messages, without constraints of their own, are frozen in
-    this process, others by Spark; --engine decides otherwise.
+    A version is a permanent number for a snapshot: later syncs do not change its rows. It records
+    the row count and fingerprints of the content (--output json shows them in full). Freezing
+    copies nothing. If the snapshot already has a version, that version is returned, unless you add
+    --again or another --label. The same holds for lake versions.
 
-    A state that has a version already gets no other: that version is shown. A --label that it
-    does not have makes a new version, and so does --again. The same holds for lake versions.
+    Several TABLES, a TAP or --all create a lake version: one number for versions of all tables,
+    with their contents at the same moment. Tables whose snapshot already has a version keep it;
+    --label belongs to the lake version. If a table cannot be frozen, no lake version is created,
+    and the next run reuses the finished versions.
 
-    Several TABLES, a TAP or --all make a lake version: a number that means one version of each
-    table, of the states that all of them had at one moment. Tables whose state has a version
-    already keep it, the others get a new one; --label and the fingerprint are the lake version's.
-    If a table cannot be frozen there is no lake version, and the next run goes on from there.
+    Tables of up to 32 MiB of messages without constraints need no Spark; --engine chooses
+    otherwise.
 
-    With --require, all conditions are checked before anything is frozen. If one is not met, the
-    command lists each of these with what it found, freezes nothing and ends with code 4. The
-    version keeps the conditions that it met. Conditions measure: rows; inserted, updated, deleted
-    and unchanged beside the version before, in rows or percent (a first version meets them);
+    With --require, all conditions are checked before anything is frozen. If one is not met, nothing
+    is frozen, each such condition is listed with the value found, and the exit code is 4. The
+    version records the conditions that it met. Conditions measure rows; inserted, updated, deleted
+    and unchanged since the previous version, in rows or percent (a first version meets them);
     nulls(COLUMN) and distinct(COLUMN), in rows or percent; min(COLUMN), max(COLUMN), sum(COLUMN);
-    freshness, the time since the newest record was committed; schema unchanged; and sql: a
-    SELECT that must return no row. Statements need Spark.
+    freshness, the time since the newest record was committed; schema unchanged; and sql: a SELECT
+    that must return no row. SELECTs need Spark.
 
     \b
     singerlake freeze tap-shop.orders
@@ -126,9 +128,9 @@ def command(
     from singerlake.ops.freeze_lake import LakeFreezeOptions
 
     if every == bool(tables):
-        raise UsageError("either name the tables or taps to freeze, or say --all")
+        raise UsageError("either name the tables or taps to freeze, or use --all")
     if file is not None and not publish:
-        raise UsageError("--projections goes with --publish")
+        raise UsageError("--projections requires --publish")
     lake = shared.lake()
     many = every or len(tables) > 1 or "." not in tables[0]
     chosen = choose(lake, tables, every=every) if many else None
@@ -178,11 +180,12 @@ def _check_many(transaction: int | None, pointer: str | None, *, publish: bool) 
         raise UsageError("--as is for one table: use --label to name a lake version")
     if transaction is not None:
         raise UsageError(
-            "--transaction is for one table: many are frozen as they are at one moment"
+            "--transaction needs a single table: several tables are frozen at one moment"
         )
     if publish:
         raise UsageError(
-            "--publish is for one table: publish what a lake version names with: singerlake publish"
+            "--publish needs a single table: publish the tables of a lake version with: "
+            "singerlake publish"
         )
 
 
@@ -203,6 +206,6 @@ def _publishing(lake: Lake, table: Table, file: Path | None) -> list[Projection]
     ]
     if not found:
         raise UsageError(
-            f"no projection publishes versions of {table.name}: say versions: true in one"
+            f"no projection publishes versions of {table.name}: set versions: true in one"
         )
     return found

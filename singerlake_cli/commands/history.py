@@ -59,11 +59,9 @@ DROPPED_FIRST = ("blocks", "schema", "size", "run", "by", "version", "records")
 def command(shared: Shared, table: str, limit: int, operations: tuple[str, ...]) -> None:
     """List a TABLE's transactions, newest first.
 
-    "records" are those that a transaction wrote, one for each row that it deleted among them.
-    "by" says who made it, and "note" what it altered and the comment that was given, where there
-    is any. "run" is the id of the run that made a transaction, where its metadata has one. A
-    vacuum makes transactions of up to four operations: vacuum-start, combine, drop-history and
-    vacuum.
+    "records" counts the records that a transaction wrote, including deletions. "by" is who made it,
+    "run" the id of its run, and "note" its change of columns or its comment. A vacuum makes
+    transactions of up to four operations: vacuum-start, combine, drop-history and vacuum.
 
     \b
     singerlake history tap-shop.orders --limit 5
@@ -173,20 +171,20 @@ def _notes(table: str, snapshot: TableState, readable: int) -> list[str]:
     notes = []
     if readable < snapshot.number:
         notes.append(
-            f"from transaction {readable + 1} on the state cannot be read: files are gone; "
-            f"singerlake verify {table} names them"
+            f"from transaction {readable + 1} on, snapshots cannot be read: files are missing; "
+            f"singerlake verify {table} lists them"
         )
     if snapshot.dropped_at:
-        way_out = "brings it back" if snapshot.restorable is not None else "is too late"
+        way_out = "restores it" if snapshot.restorable is not None else "is too late"
         notes.append(f"it is dropped: singerlake undrop {table} {way_out}")
     elif snapshot.first > 1:
         notes.append(
-            f"this table began with transaction {snapshot.first}: of the one that was dropped "
-            "before, no state can be read"
+            f"this table began with transaction {snapshot.first}: snapshots of the earlier, "
+            "dropped table cannot be read"
         )
     if snapshot.floor > snapshot.first:
         notes.append(
-            f"history before transaction {snapshot.floor} was dropped: of what came before, only "
+            f"history before transaction {snapshot.floor} has expired: of earlier snapshots, only "
             "frozen versions can be read"
         )
     return notes

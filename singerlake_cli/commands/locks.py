@@ -20,11 +20,11 @@ DROPPED_FIRST = ("refreshed (UTC)", "acquired (UTC)", "schema")
 @click.argument("table", required=False)
 @click.pass_obj
 def command(shared: Shared, table: str | None) -> None:
-    """List locks, of the lake or one TABLE: who does what.
+    """List locks of the lake or of one TABLE, and their holders.
 
-    A process that writes, commits, vacuums or reads refreshes its lock while it lives. Once a
-    lock has not been refreshed for the stale time (60 s by default), the next writer takes it
-    over automatically.
+    A process that writes, commits, vacuums or reads refreshes its lock. If a lock is not refreshed
+    for the stale time (60 s by default), the next writer takes it over; `singerlake unlock` breaks
+    it at once.
 
     \b
     singerlake locks
@@ -55,7 +55,7 @@ def _print(seen: Sequence[SeenLock], *, conditions_ignored: bool) -> None:
         for lock in seen
     ]
     columns = ("table", "lock", "schema", "holder~", "acquired (UTC)", "refreshed (UTC)", "age>")
-    notes = [] if rows else ["nobody holds a lock"]
+    notes = [] if rows else ["there are no locks"]
     if conditions_ignored:
         notes.append(
             "the store ignores conditional writes: writers take turns by these locks alone "

@@ -21,7 +21,7 @@ from singerlake_cli.shared import Shared, exit_with
 
 RECENT = 6
 """So many transactions back the sparkline goes."""
-_OF_REFUSED = "of refused lines"
+_OF_REFUSED = "of rejected lines"
 DROPPED_FIRST = ("recent", "versions", "head", "size", "last sync")
 """Columns that a narrow terminal leaves out, those that matter least first."""
 
@@ -29,28 +29,31 @@ DROPPED_FIRST = ("recent", "versions", "head", "size", "last sync")
 @click.command("ls")
 @click.argument("tap", required=False)
 @click.option(
-    "--sizes", "measured", is_flag=True, help="What each table takes, and what a vacuum frees."
+    "--sizes",
+    "measured",
+    is_flag=True,
+    help="Storage size of each table, and what a vacuum would free.",
 )
 @click.option(
-    "--dropped", is_flag=True, help="The tables that were dropped, and until when they can be back."
+    "--dropped", is_flag=True, help="List dropped tables, and until when they can be restored."
 )
 @click.pass_obj
 def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> None:
     """List the lake's tables, or one TAP's.
 
-    "records" are all that were written: also those of rows that were replaced or deleted since, so
-    a table may have fewer rows. "head" is a table's last transaction, and "recent" draws the
-    records of its last ones, the newest at the right. "rejected" are lines that the target refused
-    and put aside (its setting invalid_records).
+    "records" counts all records that were written, including replaced and deleted ones, so a table
+    may have fewer rows. "head" is the last transaction. "recent" is a chart of the records in the
+    last transactions, newest on the right. "rejected" counts quarantined records (the target's
+    setting invalid_records).
 
-    With --sizes, "size" is what the data takes, and "store" all there is of the table, with its
-    indexes, its log and what waits to be deleted. "small" files are those that `vacuum` would
-    combine; "history" is about what rows take that later ones have replaced (where a version or
-    an index tells; versions may need some of it). `vacuum` deletes "free now" at once, and "free
-    later" once it is older than the retention: all of it at the time that is shown.
+    With --sizes, "size" is the size of the data, and "store" that of the whole table, with
+    materialized snapshots, log and files to be deleted. "small" counts files that `vacuum` would
+    compact. "history" estimates the share of replaced rows (if a version or a materialized snapshot
+    shows it; versions may need some of them). `vacuum` deletes "free now" immediately, and "free
+    later" after the retention, which ends for all of it at the time shown.
 
-    With --dropped, "until" is when the data is older than the usual retention of `vacuum`: the
-    first one that runs after it deletes it for good.
+    With --dropped, "until" is when the default retention of `vacuum` ends: the first vacuum after
+    it deletes the table for good.
 
     \b
     singerlake ls
@@ -61,7 +64,7 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
     lake = shared.lake()
     tap = None if tap is None else _tap(lake, tap)
     if dropped and measured:
-        raise UsageError("say --sizes or --dropped, not both")
+        raise UsageError("use --sizes or --dropped, not both")
     if dropped:
         from singerlake_cli import dropped_tables
 

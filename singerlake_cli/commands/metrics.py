@@ -31,29 +31,29 @@ if TYPE_CHECKING:
     from singerlake.ops.vacuum.sizes import Sizes
 
 HELP = {
-    "info": "The release that measured.",
+    "info": "The release of Singerlake.",
     "table_up": "Whether the table can be read (1) or is damaged (0).",
-    "table_records": "Records written, also of rows that were replaced or deleted since.",
+    "table_records": "Records written, including rows that were replaced or deleted since.",
     "table_bytes": "Compressed bytes of these records.",
-    "table_rejected_lines": "Lines that the target refused of the stream and put aside.",
+    "table_rejected_lines": "Lines of the stream that the target rejected and quarantined.",
     "table_transaction": "The table's last transaction.",
-    "table_last_commit_timestamp_seconds": "When that was made.",
-    "table_last_sync_timestamp_seconds": "When a sync brought records last.",
-    "table_freshness_seconds": "How old the last sync may be, as annotated.",
+    "table_last_commit_timestamp_seconds": "Time of the table's last transaction.",
+    "table_last_sync_timestamp_seconds": "Time of the last sync that brought records.",
+    "table_freshness_seconds": "Maximum age of the last sync, as annotated.",
     "table_versions": "Frozen versions.",
-    "table_last_version": "The number of the last of them.",
-    "table_last_version_timestamp_seconds": "When it was frozen.",
-    "table_last_version_rows": "Rows in it.",
-    "table_store_bytes": "All that the table takes on the store.",
-    "table_index_bytes": "What its indexes take of that.",
+    "table_last_version": "Number of the last frozen version.",
+    "table_last_version_timestamp_seconds": "Time at which it was frozen.",
+    "table_last_version_rows": "Number of its rows.",
+    "table_store_bytes": "Storage size of the table.",
+    "table_index_bytes": "Storage size of its materialized snapshots.",
     "table_files": "Data files.",
-    "table_small_files": "Those that a vacuum would combine.",
-    "table_free_now_bytes": "What a vacuum would delete now.",
-    "table_free_later_bytes": "What it would delete once that is older.",
-    "tap_last_run_timestamp_seconds": "When the last run of a job ended that brought the tap.",
-    "tap_last_run_succeeded": "Whether it succeeded (1) or failed (0).",
+    "table_small_files": "Small files that a vacuum would compact.",
+    "table_free_now_bytes": "Bytes that a vacuum would delete now.",
+    "table_free_later_bytes": "Bytes that a vacuum would delete after the retention.",
+    "tap_last_run_timestamp_seconds": "Time at which the last run of the tap's job ended.",
+    "tap_last_run_succeeded": "Whether this run succeeded (1) or failed (0).",
     "locks": "Locks and leases that are held.",
-    "lock_refreshed_timestamp_seconds": "When the one that stands still longest was refreshed.",
+    "lock_refreshed_timestamp_seconds": "Time of the oldest last refresh of a lock or lease.",
 }
 _SIZES = (
     "store_bytes",
@@ -74,15 +74,19 @@ _SIZES = (
     help="Replace this file, for the textfile collector of a node exporter.",
 )
 @click.option(
-    "--sizes", "measured", is_flag=True, help="Also what tables take on the store (a listing each)."
+    "--sizes",
+    "measured",
+    is_flag=True,
+    help="Also storage sizes of tables (one listing per table).",
 )
 @click.pass_obj
 def command(shared: Shared, path: Path | None, measured: bool) -> None:
-    """Print the lake's measurements, as Prometheus reads them.
+    """Print the lake's metrics in Prometheus text format.
 
-    Times are points in time, so that the age of what a file says does not matter: the age of a
-    table is time() - singerlake_table_last_sync_timestamp_seconds. A table that cannot be read has
-    singerlake_table_up 0, and ends the command with its exit code once all is written.
+    Use this to alert on stale tables, rejected records and stuck locks. It reads only metadata.
+    Times are timestamps, so it does not matter when the file was written: a table's age is time() -
+    singerlake_table_last_sync_timestamp_seconds. An unreadable table has singerlake_table_up 0, and
+    its exit code is that of the command once all metrics are written.
 
     \b
     singerlake metrics

@@ -27,10 +27,9 @@ def command(
 ) -> None:
     """Move a pointer of a TABLE to a VERSION, or list the pointers.
 
-    A pointer is a name for a frozen version that may move: readers, projections and taps that read
-    TABLE@NAME get the version that it names when they begin. So they see only versions that
-    somebody chose, and a mistake is undone by moving the pointer back. In SQL, write
-    VERSION AS OF '@NAME'.
+    A pointer is a movable name for a frozen version: readers, projections and taps that read
+    TABLE@NAME get the version that it names when they begin. Use it to release only versions that
+    you have checked; to undo a release, move the pointer back. In SQL, write VERSION AS OF '@NAME'.
 
     VERSION is a number, a label or another pointer. A version that a pointer names cannot be
     deleted before the pointer has moved. `singerlake freeze --as NAME` moves it to the new version

@@ -30,7 +30,7 @@ OUTDATED = 1
     "file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where they are declared.  [default: projections.yml, or Meltano's setting]",
+    help="The file that declares them.  [default: projections.yml, or Meltano's setting]",
 )
 @click.option(
     "--graph",
@@ -38,7 +38,7 @@ OUTDATED = 1
     type=click.Choice(["tree", "dot", "mermaid"]),
     is_flag=False,
     flag_value="tree",
-    help="Draw what reads what: as a tree, or for Graphviz or Mermaid.",
+    help="Print the dependencies: as a tree, or for Graphviz or Mermaid.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with code 1 if something is out of date.")
 @click.option("--json-schema", is_flag=True, help="Print the JSON Schema of the file, for editors.")
@@ -51,12 +51,11 @@ def command(
     exit_code: bool,
     json_schema: bool,
 ) -> None:
-    """List what is declared, what is out of date, and why.
+    """List projections, whether they are out of date, and why.
 
-    Rows are not read, nothing is written, and Java is not started: the logs of tables say how far
-    they are, and each destination says what it shows. "overlap" is the share of rows in files
-    whose ranges overlap those of others: none after a full build, some after refreshes. With NAMEs
-    it is about these and about those that they read.
+    Compares the logs of tables with the metadata of destinations. It reads no rows, writes nothing
+    and starts no Java. "overlap" is the share of rows in files with overlapping ranges: none after
+    a full build, some after refreshes. NAMEs select projections, and those that they read.
 
     \b
     singerlake projections
@@ -151,7 +150,7 @@ def _print(found: list[Status], known: Graph, file: Path | None) -> None:
 
 def _state(one: Status) -> str:
     if one.error is not None:
-        return "cannot be told"
+        return "unknown"
     return "; ".join(reason.text for reason in one.reasons) or "up to date"
 
 

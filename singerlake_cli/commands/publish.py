@@ -20,15 +20,19 @@ if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
 
 _AD_HOC = {
-    "table": ("--table", "TABLE", "Publish this table, or a version of it, declared nowhere."),
-    "sql": ("--sql", "SELECT", "Publish what this gives, declared nowhere."),
+    "table": ("--table", "TABLE", "Publish this table, or a version of it, without a declaration."),
+    "sql": ("--sql", "SELECT", "Publish the result of this SELECT, without a declaration."),
     "where": ("--where", "SQL", "With --table: only these rows."),
-    "to": ("--to", "URI", "Where: a folder, s3://…, gs://… or az://…"),
-    "key": ("--key", "COLUMNS", "By which a row is known again.  [default: the table's]"),
-    "order_by": ("--order-by", "COLUMNS", "In which order: 'ordered_at desc, id'."),
-    "partition_by": ("--partition-by", "KEYS", "Files apart by: 'country, month(ordered_at)'."),
-    "compression": ("--compression", "NAME", "zstd, gzip, none …  [default: the usual]"),
-    "file_size": ("--file-size", "SIZE", "How large a file becomes.  [default: 128MiB]"),
+    "to": ("--to", "URI", "The destination: a folder, s3://…, gs://… or az://…"),
+    "key": ("--key", "COLUMNS", "The columns that identify a row.  [default: the table's]"),
+    "order_by": ("--order-by", "COLUMNS", "The sort order: 'ordered_at desc, id'."),
+    "partition_by": ("--partition-by", "KEYS", "The partitions: 'country, month(ordered_at)'."),
+    "compression": ("--compression", "NAME", "zstd, gzip, none …  [default: the format's]"),
+    "file_size": (
+        "--file-size",
+        "SIZE",
+        "The approximate maximum size of a file.  [default: 128MiB]",
+    ),
 }
 
 
@@ -50,23 +54,23 @@ def _ad_hoc_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command("publish")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_projection)
-@click.option("--all", "every", is_flag=True, help="Every projection that is declared.")
+@click.option("--all", "every", is_flag=True, help="All declared projections.")
 @click.option(
     "--projections",
     "file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where they are declared.  [default: projections.yml]",
+    help="The file that declares them.  [default: projections.yml]",
 )
-@click.option("--full-refresh", is_flag=True, help="Compute and write everything anew.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--full-refresh", is_flag=True, help="Recompute and rewrite all rows.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 @click.option(
     "--version", metavar="VERSION", help="Publish this frozen version, next to the current rows."
 )
 @click.option(
     "--lake-version",
     metavar="VERSION",
-    help="The same of the versions that this lake version names of their tables.",
+    help="Publish the tables' versions in this lake version.",
 )
 @_ad_hoc_options
 @engine_options
@@ -83,13 +87,15 @@ def command(
     said: dict[str, str],
     choice: EngineChoice,
 ) -> None:
-    """Bring staging and published rows up to date.
+    """Refresh staging tables and published files.
 
-    Projections are declared in projections.yml; those that a NAME reads are brought up to date
-    before it. What is up to date already is left alone. A rerun after a failure goes on where it
-    stopped; nobody sees anything in between. If one fails, only those that read it are skipped.
-    Columns of a table of up to 32 MiB of messages are published by this process, others and what
-    SQL computes by Spark; --engine decides otherwise.
+    Projections are declared in projections.yml. NAMEs refresh these projections and, before them,
+    those that they read. Up-to-date projections are skipped. Readers see a refresh completely or
+    not at all. If one fails, only those that read it are skipped; run the command again to
+    continue.
+
+    Columns of tables of up to 32 MiB of messages need no Spark, SQL that computes does; --engine
+    chooses otherwise.
 
     \b
     singerlake publish --all
@@ -123,7 +129,7 @@ def command(
 def _undeclared(lake: Lake, said: dict[str, str]) -> Projection:
     if "to" not in said:
         raise UsageError(
-            "say where to publish it: --to, a folder, s3://bucket/prefix, gs://… or az://…"
+            "specify the destination with --to: a folder, s3://bucket/prefix, gs://… or az://…"
         )
     from singerlake.publish.ad_hoc import AdHoc
 

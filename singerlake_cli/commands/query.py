@@ -98,7 +98,7 @@ def command(
     asked = _asked(sql, source)
     file = None if to is None else NewFile(to, force=force)
     if force and file is None:
-        raise UsageError("--force replaces the file in --out: name one")
+        raise UsageError("--force requires --out")
     form = results.form_of(form, to, as_json=shared.json)
     if safe_cells and form not in ("csv", "tsv"):
         raise UsageError("--safe-cells is for spreadsheets: add --format csv or tsv")
@@ -162,7 +162,7 @@ def _asked(sql: tuple[str, ...], source: Path | None) -> list[tuple[str, str]]:
         found = sql_tokens.statements(_read_text(source))
         places = [f"{source}, line {one.line}" for one in found]
     if not found:
-        raise UsageError("there is no statement to answer, but at most comments")
+        raise UsageError("there is no statement, only comments")
     return [(place, one.text) for place, one in zip(places, found, strict=True)]
 
 
@@ -176,7 +176,7 @@ def _read_text(source: Path) -> str:
     except OSError as error:
         raise StoreError(f"cannot read {source}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{source} is no text in UTF-8, at byte {error.start}") from error
+        raise UsageError(f"{source} is not UTF-8 text, at byte {error.start}") from error
 
 
 @contextmanager

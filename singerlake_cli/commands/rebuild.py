@@ -20,32 +20,32 @@ from singerlake_cli.shared import Shared
 @click.option(
     "--include-locked",
     is_flag=True,
-    help="If the log is lost, also adopt files beside a writer's lock. "
-    "Only when that writer is dead: they may never have been committed.",
+    help="If the log is lost, also adopt files next to a writer's lock. Use it only if that "
+    "writer is dead: its files may never have been committed.",
 )
 @click.option(
     "--leave-locked",
     is_flag=True,
-    help="If the log is lost, leave out files beside a writer's lock, for good.",
+    help="If the log is lost, leave out files next to a writer's lock, permanently.",
 )
 @click.pass_obj
 def command(
     shared: Shared, tables: tuple[str, ...], every: bool, include_locked: bool, leave_locked: bool
 ) -> None:
-    """Restore lost logs, manifests and catalogues of TABLES.
+    """Restore lost logs, manifests and catalogs of TABLES.
 
-    The log is restored from the manifest, or else from the data files as one transaction; the
-    manifest and the catalogue are restored from the log. Log entries that exist are never
-    overwritten.
+    Use this if a command reports damage and suggests it. The log is restored from the manifest,
+    otherwise from the data files as one transaction; manifest and catalog are restored from the
+    log. Existing log entries are never overwritten.
 
     \b
     singerlake rebuild tap-shop.orders
     singerlake rebuild --all
     """
     if every == bool(tables):
-        raise UsageError("name the tables to rebuild, or say --all")
+        raise UsageError("name the tables to rebuild, or use --all")
     if include_locked and leave_locked:
-        raise UsageError("say --include-locked or --leave-locked, not both")
+        raise UsageError("use --include-locked or --leave-locked, not both")
     lake = shared.lake()
     chosen = lake.tables() if every else [names.parse_ref(text).table for text in tables]
     done: list[Rebuilt] = []
@@ -88,14 +88,16 @@ def _print(done: list[Rebuilt]) -> None:
             f"restored from the manifest, {output.count(d.adopted, 'block')} adopted from files"
         )
         if d.adopted:
-            lost = "what was lost behind its manifest came back as one transaction without versions"
+            lost = "what its manifest lacked was restored as one transaction without versions"
             if not d.restored:
-                lost = "with log and manifest its history is lost, and every frozen version"
+                lost = (
+                    "log and manifest were lost, and with them its history and all frozen versions"
+                )
             output.say(
-                f"  {lost}; rows of writers that were killed before they committed may be among "
-                f"them: look at it with: singerlake show {d.table}"
+                f"  {lost}; it may contain rows of writers that were killed before they committed: "
+                f"check it with: singerlake show {d.table}"
             )
         if d.dropped:
             output.say(f"  it is dropped, and stays so: singerlake undrop {d.table}")
         if d.left:
-            output.say(f"  {output.count(d.left, 'file')} beside a writer's lock left out")
+            output.say(f"  {output.count(d.left, 'file')} next to a writer's lock left out")

@@ -42,14 +42,18 @@ SHOWN = 3
 @click.argument("table", shell_complete=complete_table)
 @click.option("--to", "version", metavar="VERSION", help="A frozen version, by number or label.")
 @click.option("--to-transaction", type=click.IntRange(min=1), metavar="NUMBER")
-@click.option("--to-time", metavar="TIME", help="The state at a time, such as 2026-11-20T12:00Z.")
+@click.option(
+    "--to-time", metavar="TIME", help="The snapshot at a time, such as 2026-11-20T12:00Z."
+)
 @click.option(
     "--allow-violations",
     is_flag=True,
-    help="Even if the old rows break a constraint of today; the transaction says so.",
+    help="Revert even if old rows violate a constraint; the transaction records it.",
 )
 @click.option(
-    "--allow-misfits", is_flag=True, help="Even if values do not fit the type of their column now."
+    "--allow-type-mismatches",
+    is_flag=True,
+    help="Revert even if values do not fit the current type of their column.",
 )
 @click.option(
     "--print-state",
@@ -67,29 +71,31 @@ def command(
     to_transaction: int | None,
     to_time: str | None,
     allow_violations: bool,
-    allow_misfits: bool,
+    allow_type_mismatches: bool,
     only_state: bool,
     options: AlterOptions,
     choice: EngineChoice,
 ) -> None:
-    """Revert a TABLE to an earlier state.
+    """Revert a TABLE to an earlier snapshot.
 
-    To take back single transactions, use `singerlake undo`.
+    Use this after a bad sync. To undo single transactions and keep later ones, use `singerlake
+    undo`.
 
-    Writes the difference to an earlier state as one new transaction, under the schema of that
-    time. History stays, so a revert can be reverted, and a target that reads on from a bookmark
-    gets just the difference. A row is put back if its record differs in any byte. A table of up to
-    32 MiB of messages, without constraints of its own, is turned back in this process, others by
-    Spark; --engine decides otherwise.
+    Writes the difference to the earlier snapshot as one new transaction, under the schema of that
+    time, so you can revert a revert, and targets that resume from a bookmark receive only the
+    difference. A row is restored if any byte of its record differs.
 
-    The syncs that it undoes are named before it begins. The tap's own bookmark stays where it
-    is, so the tap sends what they brought again only where the source changes it. --print-state
-    prints the STATE that was acknowledged with the transaction gone back to: given to the tap, it
-    sends again what came since. What `singerlake alter` said of columns stays in effect, and so do
-    constraints: old rows that break them, or do not fit the types of now, do not come back.
+    The transactions that it undoes are listed first. The tap's bookmark is not reset: the tap sends
+    these records again only if they change at the source. --print-state prints the STATE of the
+    earlier transaction; give it to the tap to have it send them now. Overrides by `singerlake
+    alter` stay in effect, and so do constraints: old rows that violate them, or do not fit current
+    types, are not restored.
 
     If the table has no key, all its rows are written again, after ACTIVATE_VERSION. A target that
-    ignores this message, such as pipelinewise-target-postgres, then holds them twice.
+    ignores this message, such as pipelinewise-target-postgres, then contains them twice.
+
+    Tables of up to 32 MiB of messages without constraints need no Spark; --engine chooses
+    otherwise.
 
     \b
     singerlake revert tap-shop.orders --to 1 --dry-run
@@ -99,10 +105,12 @@ def command(
     """
     lake_table, ref = shared.lake().find(table)
     if ref.version is not None:
-        raise UsageError(f"name the table alone, and where to go with --to {ref.version}")
-    allowed = {"allow_violations": allow_violations, "allow_misfits": allow_misfits}
+        raise UsageError(f"name the table alone, and the version with --to {ref.version}")
+    allowed = {"allow_violations": allow_violations, "allow_type_mismatches": allow_type_mismatches}
     if only_state and (options.dry_run or options.comment or options.metadata):
-        raise UsageError("--print-state changes nothing: say no --dry-run, --comment or --metadata")
+        raise UsageError(
+            "--print-state changes nothing: leave out --dry-run, --comment and --metadata"
+        )
     head = lake_table.snapshot()
     kept(options.metadata, options.comment)
     conflicts.check_transaction(head, options.if_transaction)
@@ -154,7 +162,7 @@ def _say(
         undone = [u for u in undone_by(table.snapshot(), to) if u.number < done.transaction]
         others = [one for one in undone if one.number not in known]
         if others and not shared.json:
-            shared.output.note("somebody wrote to the table meanwhile:")
+            shared.output.note("another process wrote to the table in the meantime:")
             shared.output.note(_undoes(others, dry_run=False))
     shared.output.result(
         lambda: {**asdict(done), "undoes": [_as_json(one) for one in undone]},
@@ -192,9 +200,9 @@ def _as_json(one: TransactionSummary) -> dict[str, Any]:
 def _print(table: TableName, to: int, done: Reverted, dry_run: bool) -> None:
     counts = f"{output.count(done.put_back, 'row')} put back"
     if done.deleted is None:
-        counts += " in place of all that there were"
+        counts += " instead of all current rows"
     else:
-        counts += f", {done.deleted:,} deleted, {done.unchanged:,} as they were"
+        counts += f", {done.deleted:,} deleted, {done.unchanged:,} unchanged"
     if dry_run:
         output.say(f"{table} to transaction {to}: would be {counts}")
     elif done.transaction is None:
@@ -202,25 +210,25 @@ def _print(table: TableName, to: int, done: Reverted, dry_run: bool) -> None:
     else:
         output.say(f"{table} to transaction {to}, as transaction {done.transaction}: {counts}")
     if done.violations:
-        output.say(f"its rows break {', '.join(done.violations)}")
+        output.say(f"its rows violate {', '.join(done.violations)}")
     if done.misfits:
         output.say(f"values do not fit their type in {', '.join(done.misfits)}")
     if done.whole and done.put_back:
         output.say(
-            "all rows written again, after ACTIVATE_VERSION: a target that reads on must obey that "
-            "message"
+            "all rows written again, after ACTIVATE_VERSION: a target that resumes from its "
+            "bookmark must support this message"
         )
 
 
 def _print_same(table: TableName, to: int) -> None:
-    output.say(f"{table} is at the state of transaction {to} already: nothing to do")
+    output.say(f"{table} is already at the snapshot of transaction {to}: nothing to do")
 
 
 def _keyless(table: TableName) -> str:
     return (
-        f"{table} has no key, so a revert writes all its rows anew, behind ACTIVATE_VERSION; a "
-        "target that ignores this message (pipelinewise-target-postgres does) will hold the rows "
-        "twice: empty its table before it reads on"
+        f"{table} has no key, so a revert writes all its rows again, after ACTIVATE_VERSION; a "
+        "target that ignores this message (pipelinewise-target-postgres does) then contains the "
+        "rows twice: empty its table before its next run"
     )
 
 
@@ -228,7 +236,7 @@ def _target(
     head: TableState, version: str | None, transaction: int | None, time: str | None
 ) -> int:
     if [version, transaction, time].count(None) != 2:  # noqa: PLR2004
-        raise UsageError("name the state: one of --to, --to-transaction, --to-time")
+        raise UsageError("specify the snapshot with one of --to, --to-transaction, --to-time")
     if version is not None:
         named = head.version(version)
         warn_of_rules(named, head.table)

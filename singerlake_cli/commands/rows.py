@@ -47,9 +47,9 @@ def command(
 ) -> None:
     """Show one row of a TABLE, or its history.
 
-    A row version is the number of the block that holds it, as `query --row-metadata` shows it in
-    _row_version. It is not a transaction's number, which is beside it: a transaction may bring
-    many blocks.
+    A row version is the number of the block that contains it, as _row_version in `query
+    --row-metadata`. It is not the transaction's number, which is shown next to it: a transaction
+    can have many blocks.
 
     \b
     singerlake rows tap-shop.orders --key 17
@@ -57,7 +57,7 @@ def command(
     singerlake rows tap-shop.items --key order=17 --key line=2 --row-version 5
     """
     if history and row_version is not None:
-        raise UsageError("say --history or --row-version, not both")
+        raise UsageError("use --history or --row-version, not both")
     lake_table, ref = shared.lake().find(table)
     head = lake_table.snapshot()
     snapshot = head if ref.version is None else head.named(ref.version)[1]
@@ -65,7 +65,7 @@ def command(
 
     options = RowsOptions(_key(keys, snapshot.schema.key_properties), ref.version)
     plan(snapshot, options)
-    with working("looking through the blocks"):
+    with working("searching the blocks"):
         versions = row_history(lake_table, options, choice, head=head)
     if not history:
         versions = [_as_of(versions, row_version, f"{ref} {' '.join(keys)}")]
@@ -118,11 +118,11 @@ def _as_of(versions: list[RowVersion], number: int | None, what: str) -> RowVers
     before = [v for v in versions if number is None or v.row_version <= number]
     if not before:
         raise NotFoundError(
-            f"{what} was not there at row version {number}: its first is {versions[0].row_version}"
+            f"{what} did not exist at row version {number}: its first is {versions[0].row_version}"
         )
     if before[-1].operation in {"delete", "remove"}:
         raise NotFoundError(
-            f"{what} is not there: transaction {before[-1].transaction} deleted it; see --history"
+            f"{what} does not exist: transaction {before[-1].transaction} deleted it; see --history"
         )
     return before[-1]
 

@@ -22,20 +22,20 @@ from singerlake_cli.shell.entries import ENDS, PROGRAM, Entries, Entry, Read, ex
 @click.option(
     "--keep-going",
     is_flag=True,
-    help="For commands from a file or a pipe: go on after one that failed.",
+    help="For commands from a file or a pipe: continue after a failed command.",
 )
 @click.pass_context
 def command(ctx: click.Context, keep_going: bool) -> None:
     """Run many commands on one Spark session.
 
-    Type commands as they are typed after `singerlake`. Spark starts with the first that needs it,
-    and is kept: the ones after it take tenths of a second. A line that begins with SELECT, WITH,
-    VALUES, FROM or a parenthesis is SQL, up to a ; or an empty line. --lake and --output, given
-    before, hold for every command. Tab completes, the arrow keys go through what was typed before,
-    Ctrl-C ends a command, and Ctrl-D the shell.
+    Type commands as after `singerlake`. Spark starts with the first command that needs it; later
+    ones then take tenths of a second. A line that begins with SELECT, WITH, VALUES, FROM or a
+    parenthesis is SQL, up to a ; or an empty line. --lake and --output apply to every command. Tab
+    completes, the arrow keys browse the history, Ctrl-C ends a command, and Ctrl-D the shell.
 
-    Without a terminal, commands are read from standard input. The first that fails ends them, and
-    its exit code is the shell's; so it is with --keep-going, after all of them were run.
+    Without a terminal, commands are read from standard input. The first failure ends the shell,
+    with its exit code. With --keep-going, all commands run, and the exit code is that of the first
+    failure.
 
     \b
     singerlake --lake s3://company-lake/lake shell
@@ -95,7 +95,7 @@ class _Shell:
                 if code and keep_going:
                     self._shared.output.note(f"line {entry.line} failed, with exit code {code}")
                 elif code:
-                    more = "what follows is not run (--keep-going runs it)"
+                    more = "the following commands are not run (--keep-going runs them)"
                     self._shared.output.note(f"the shell ends at line {entry.line}: {more}")
                     return failed
         return failed
@@ -128,7 +128,9 @@ class _Shell:
         # Where a job has imported it.
         session = sys.modules.get("singerlake.engine.spark.jvm.session")
         if session is not None and session.forget_ended() and not interrupts.came():
-            self._shared.output.note("Java has ended: what needs it next starts it again")
+            self._shared.output.note(
+                "Java has ended: the next command that needs it starts it again"
+            )
 
 
 def _lines(source: BinaryIO) -> Read:
@@ -140,7 +142,7 @@ def _lines(source: BinaryIO) -> Read:
         try:
             return line.decode("utf-8").rstrip("\r\n") if line else None
         except UnicodeDecodeError as error:
-            raise UsageError("standard input is no text in UTF-8") from error
+            raise UsageError("standard input is not UTF-8 text") from error
 
     return read
 

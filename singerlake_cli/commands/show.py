@@ -44,8 +44,8 @@ LABELS = 14
 def command(shared: Shared, table: str) -> None:
     """Show a TABLE: columns, sizes, versions, transactions.
 
-    "stored" counts all records that were written: also those of rows that were replaced or deleted
-    since. "recent" draws those of the last transactions, the newest at the right.
+    "stored" counts all records that were written, including replaced and deleted ones. "recent" is
+    a chart of the records in the last transactions, newest on the right.
 
     \b
     singerlake show tap-shop.orders
@@ -173,7 +173,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _blocked(keys: int) -> str:
-    return f"{output.count(keys, 'key')}: singerlake erase --unblock lets rows in again"
+    return f"{output.count(keys, 'key')}: singerlake erase --unblock accepts rows again"
 
 
 def _span(first: str | None, last: str | None) -> str:
@@ -271,7 +271,7 @@ def _refers(schema: Any) -> bool:
 
 
 def _retyped(kind: str) -> str:
-    return f"text, by alter (the tap says {kind})"
+    return f"text, by alter (the tap declares {kind})"
 
 
 def _type(schema: Any, column: Type | None = None) -> str:

@@ -42,7 +42,7 @@ SHOWN = 10
     help="Undo even if rows that come back violate a constraint; the transaction records it.",
 )
 @click.option(
-    "--allow-misfits",
+    "--allow-type-mismatches",
     is_flag=True,
     help="Undo even if values do not fit the current type of their column.",
 )
@@ -55,25 +55,27 @@ def command(
     transactions: tuple[str, ...],
     on_conflict: str,
     allow_violations: bool,
-    allow_misfits: bool,
+    allow_type_mismatches: bool,
     options: AlterOptions,
     choice: EngineChoice,
 ) -> None:
     """Undo single transactions of a TABLE, and keep later ones.
 
-    Each row that the named transactions wrote goes back to what it was before, byte for byte.
-    Other rows stay as they are. The result is one new transaction, which can itself be undone.
-    `singerlake history` lists the transactions with their numbers.
+    Each row that the transactions wrote is restored to its previous content, byte for byte; other
+    rows do not change. The result is one new transaction, which you can undo, too. `singerlake
+    history` lists the transactions with their numbers.
 
     A row that a later transaction changed again is a conflict. By default, conflicts are listed and
-    nothing is undone. With --on-conflict keep, such rows stay as they are now. With --on-conflict
-    undo, they go back too, and what was made of them since remains in the history only. --dry-run
-    lists them in any case.
+    nothing is undone. With --on-conflict keep, these rows are kept as they are now; with
+    --on-conflict undo, they are undone too, and later values remain only in the history. --dry-run
+    always lists them.
 
-    The tap's own bookmark is not reset. Rows that come back must satisfy the constraints and types
-    that the table has now. If the table has no key, all of its remaining rows are written again,
-    after ACTIVATE_VERSION. A table of up to 32 MiB of messages without constraints needs no Spark;
-    --engine decides otherwise.
+    The tap's bookmark is not reset. Restored rows must satisfy the table's current constraints and
+    types. If the table has no key, all of its remaining rows are written again, after
+    ACTIVATE_VERSION.
+
+    Tables of up to 32 MiB of messages without constraints need no Spark; --engine chooses
+    otherwise.
 
     \b
     singerlake undo tap-shop.orders 17 --dry-run
@@ -92,7 +94,7 @@ def command(
         writing=replace(options.writing, metadata=kept(options.metadata, options.comment)),
         if_transaction=options.if_transaction,
         allow_violations=allow_violations,
-        allow_misfits=allow_misfits,
+        allow_type_mismatches=allow_type_mismatches,
     )
     outline = _announced(shared, lake_table, what)
     with working(f"undoing transactions of {ref.table}"):
@@ -133,17 +135,17 @@ def _notes(wanted: UndoPlan) -> list[str]:
     head, notes = wanted.head, []
     if any(head.summary(number).operation == Operation.SYNC for number in wanted.numbers):
         notes.append(
-            "the bookmark of the tap stays where it is: what a sync brought that is undone comes "
-            "again only where the source changes it"
+            "the tap's bookmark is not reset: the tap sends undone records again only if they "
+            "change at the source"
         )
     if not head.key:
         notes.append(
-            f"{head.table} has no key, so all its rows are written anew, behind ACTIVATE_VERSION; "
-            "a target that ignores this message (pipelinewise-target-postgres does) will hold the "
-            "rows twice: empty its table before it reads on"
+            f"{head.table} has no key, so all its rows are written again, after ACTIVATE_VERSION; "
+            "a target that ignores this message (pipelinewise-target-postgres does) then contains "
+            "the rows twice: empty its table before its next run"
         )
     if wanted.schema_stays:
-        notes.append("they changed the schema, which later transactions wrote under: it stays")
+        notes.append("they changed the schema, and later transactions used it: the schema stays")
     return notes
 
 
@@ -153,9 +155,9 @@ def _print(wanted: UndoPlan, done: Undone, on_conflict: OnConflict, *, dry_run: 
     which += f" {', '.join(map(str, done.undone))}"
     counts = f"{output.count(done.put_back, 'row')} put back, {done.deleted:,} deleted"
     same = not (done.put_back or done.deleted or done.conflicts)
-    why = ": its rows are as they were before" if same else ""
+    why = ": its rows are already as before" if same else ""
     if same:
-        counts += " (its rows are as they were before)"
+        counts += " (its rows are already as before)"
     if done.transaction is not None:
         output.say(f"{table} without {which}, as transaction {done.transaction}: {counts}")
     elif dry_run:
@@ -165,14 +167,14 @@ def _print(wanted: UndoPlan, done: Undone, on_conflict: OnConflict, *, dry_run: 
     if done.conflicts:
         _print_conflicts(wanted, done, on_conflict, dry_run=dry_run)
     if done.violations:
-        output.say(f"rows that come back break {', '.join(done.violations)}")
+        output.say(f"restored rows violate {', '.join(done.violations)}")
     if done.misfits:
         output.say(f"values do not fit their type in {', '.join(done.misfits)}")
     if done.whole:
         written = "would be written" if dry_run else "written"
         output.say(
-            f"all rows {written} again, after ACTIVATE_VERSION: a target that reads on must obey "
-            "that message"
+            f"all rows {written} again, after ACTIVATE_VERSION: a target that resumes from its "
+            "bookmark must support this message"
         )
 
 
@@ -181,10 +183,10 @@ def _print_conflicts(
 ) -> None:
     became = {
         OnConflict.FAIL: "without --on-conflict keep or undo, nothing would be undone",
-        OnConflict.KEEP: f"{'would stay' if dry_run else 'stayed'} as now (--on-conflict keep)",
-        OnConflict.UNDO: f"{'would go' if dry_run else 'went'} back, too (--on-conflict undo)",
+        OnConflict.KEEP: f"{'would be' if dry_run else 'were'} kept (--on-conflict keep)",
+        OnConflict.UNDO: f"{'would be' if dry_run else 'were'} undone, too (--on-conflict undo)",
     }[on_conflict]
-    output.say(f"{output.count(done.conflicts, 'row')} touched again since: {became}")
+    output.say(f"{output.count(done.conflicts, 'row')} changed again since: {became}")
     names = ", ".join(wanted.head.schema.key_properties)
     for one in done.first_conflicts[:SHOWN]:
         output.say(f"  {names} {one}")

@@ -18,9 +18,9 @@ from singerlake_cli.shared import Shared, alter_options, complete_table
 @alter_options
 @click.pass_obj
 def command(shared: Shared, table: str, options: AlterOptions) -> None:
-    """Bring a dropped TABLE back, with history and versions.
+    """Restore a dropped TABLE, with history and versions.
 
-    Possible until a vacuum has begun to delete its data, or another table of that name was begun.
+    This works until a vacuum begins to delete its data, or a new table takes its name.
 
     \b
     singerlake ls --dropped
@@ -29,11 +29,13 @@ def command(shared: Shared, table: str, options: AlterOptions) -> None:
     lake = shared.lake()
     lake_table, ref = lake.find(table)
     if ref.version is not None:
-        raise UsageError(f"{ref} is a past state: bring back the table itself, {ref.table}")
+        raise UsageError(f"{ref} is a past snapshot: restore the table itself, {ref.table}")
     taps = lake.file.taps if lake.file is not None else ()
     snapshot = lake_table.snapshot(dropped=True)
     done = undrop_table(lake_table.store, snapshot, options, taps)
-    verb = "would be back" if options.dry_run else f"is back (transaction {done.transaction})"
+    verb = (
+        "would be restored" if options.dry_run else f"is restored (transaction {done.transaction})"
+    )
     shared.output.result(
         lambda: as_json(done, dry_run=options.dry_run),
         lambda: output.say(f"{done.table} {verb}: {held_words(done)}"),

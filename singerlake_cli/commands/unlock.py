@@ -14,14 +14,14 @@ from singerlake_cli.shared import Shared, confirm
 @click.command("unlock")
 @click.argument("table")
 @click.option("--schema", metavar="HASH", help="Only the lock of this schema's writers.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj
 def command(shared: Shared, table: str, schema: str | None, yes: bool) -> None:
     """Break the locks of writers and vacuums on a TABLE.
 
     Rarely needed: a dead writer's lock is taken over once it has not been refreshed for the stale
     time. If the writer is still alive, it stops with a conflict (exit code 4) and commits nothing.
-    Readers' leases stay; they end by themselves.
+    Readers' leases stay; they expire by themselves.
 
     \b
     singerlake unlock tap-shop.orders
@@ -36,11 +36,9 @@ def command(shared: Shared, table: str, schema: str | None, yes: bool) -> None:
     ]
     if not held:
         where = "" if schema is None else f" under the schema {schema}"
-        raise NotFoundError(
-            f"there is no lock on {name}{where}: see which there are with: singerlake locks"
-        )
+        raise NotFoundError(f"there is no lock on {name}{where}: list locks with: singerlake locks")
     if shared.json and not yes:
-        raise UsageError("a script cannot be asked whether to break them: add --yes")
+        raise UsageError("cannot ask without a terminal whether to break them: add --yes")
     if not shared.json:
         for lock in held:
             output.say(_description(lock), err=True)
@@ -63,4 +61,4 @@ def _description(lock: SeenLock) -> str:
     seconds = age_seconds(lock)
     refreshed = "" if seconds is None else f", refreshed {seconds:.0f} s ago"
     since = f" since {output.clock(lock.acquired)}" if lock.acquired else ""
-    return f"{_what(lock)}: held by {lock.holder or 'nobody known'}{since}{refreshed}"
+    return f"{_what(lock)}: held by {lock.holder or 'an unknown process'}{since}{refreshed}"

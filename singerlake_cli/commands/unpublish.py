@@ -19,22 +19,21 @@ from singerlake_cli.shared import Shared, confirm
 
 @click.command("unpublish")
 @click.argument("name", shell_complete=complete_published)
-@click.option("--delete", is_flag=True, help="Also delete what is published.")
-@click.option("--yes", is_flag=True, help="Do not ask before deleting.")
+@click.option("--delete", is_flag=True, help="Also delete the published files.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option(
     "--projections",
     "file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where it is declared; for credentials and catalogs.  [default: projections.yml]",
+    help="The file that declares it, for credentials and catalogs.  [default: projections.yml]",
 )
 @click.pass_obj
 def command(shared: Shared, name: str, delete: bool, yes: bool, file: Path | None) -> None:
-    """End the publication of a projection, by its NAME.
+    """Stop publishing a projection, by its NAME.
 
-    What lies at its destination stays as it is, for its readers, unless --delete is said. What was
-    never declared goes by the place where it is published. The staging table stays, too: it is a
-    table of the lake, for `singerlake drop`.
+    Published files stay for their readers, unless you add --delete. For a publication without a
+    declaration, name its destination. The staging table stays, too: drop it with `singerlake drop`.
 
     \b
     singerlake unpublish orders
@@ -52,12 +51,12 @@ def command(shared: Shared, name: str, delete: bool, yes: bool, file: Path | Non
     foreign = None
     if delete:
         if shared.json and not yes:
-            raise UsageError(f"a script cannot be asked whether to delete {where}: add --yes")
+            raise UsageError(f"cannot ask without a terminal whether to delete {where}: add --yes")
         destination = open_destination(declaration or _as_registered(name, entry))
         there = destination.published()
         if there is not None and not yes:
             held = f"{output.count(there.rows, 'row')}, {output.count(len(there.files), 'file')}"
-            confirm(f"Delete what is published at {where} ({held})?")
+            confirm(f"Delete the files published at {where} ({held})?")
         destination.remove()  # before the lake forgets where it was: interrupted, it is run again
         foreign = destination.store.first_key()
     registry.leave(lake, name)
@@ -67,19 +66,20 @@ def command(shared: Shared, name: str, delete: bool, yes: bool, file: Path | Non
     )
     if declaration is not None:
         shared.output.note(
-            f"{name} is still declared ({declaration.where}): the next publish --all begins again"
+            f"{name} is still declared ({declaration.where}): the next publish --all "
+            "publishes it again"
         )
 
 
 def _ended(name: str, where: str, *, deleted: bool, foreign: str | None) -> str:
     """Say what became of a projection, and of what lies at its destination."""
     if not deleted:
-        return f"{name} is not published any more; {where} stays as it is, and nobody updates it"
+        return f"{name} is no longer published; {where} stays as it is, and is no longer updated"
     if foreign is None:
-        return f"{name} is not published any more: {where} is deleted"
+        return f"{name} is no longer published: {where} is deleted"
     return (
-        f"{name} is not published any more: what was published at {where} is deleted; what "
-        f"Singerlake did not write stays there ({foreign})"
+        f"{name} is no longer published: the files at {where} are deleted; files that Singerlake "
+        f"did not write stay ({foreign})"
     )
 
 

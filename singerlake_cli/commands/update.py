@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="COLUMN=SQL",
-    help="A column's new value; may be repeated, or several with commas between.",
+    help="A column's new value. May be repeated, or contain several, separated by commas.",
 )
 @click.option(
     "--key",
     "keys",
     multiple=True,
     metavar="ID",
-    help="A row's id, as _row_id shows it (see delete). May be repeated.",
+    help="The _row_id of a row (see delete). May be repeated.",
 )
-@click.option("--where", metavar="SQL", help="Which rows.  [default: all of them]")
+@click.option("--where", metavar="SQL", help="A condition for the rows.  [default: all rows]")
 @change_options
 @engine_options
 @click.pass_obj
@@ -48,13 +48,12 @@ def command(
 ) -> None:
     """Set columns of a TABLE's rows.
 
-    Values and the condition are SQL as in a query, and may ask other tables. A value must be of
-    its column's type; nothing is cast that could become another value. Rows that are so already
-    are left alone, and of the others only the named members are written anew: everything else in
-    a record keeps its bytes.
+    Values and the condition are SQL, as in a query, and can read other tables. A value must have
+    the column's type; a cast that could change a value is refused. Unchanged rows are not written;
+    in changed rows, only the named members change, and all other bytes stay.
 
-    Values that are written out, such as 17, 'text', null or date'2026-11-20', need no Spark for all
-    rows of a small table, and for those of certain keys; a key that is not there is an error. Any
+    Literals, such as 17, 'text', null or date'2026-11-20', need no Spark if you set them in all
+    rows of a small table, or in rows selected by --key; a key that does not exist is an error. Any
     other SQL needs Spark.
 
     \b

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in Mode]),
-    help="What is asked of the rows.  [default: upsert; of a folder, replace]",
+    help="How the rows are written.  [default: upsert; for a folder, replace]",
 )
 @click.option("--key", "keys", metavar="A,B,…", help="A new table's key.  [default: no key]")
 @click.option(
@@ -60,30 +60,28 @@ def command(
 ) -> None:
     """Upload FILES of rows, or a FOLDER, into a TABLE.
 
-    Reads CSV, TSV, JSON lines and Parquet, also compressed as .gz or .zst, and standard input (-).
-    It is one transaction, or nothing: if anything is wrong with a row, the line is named and
-    nothing changes. Rows that are already so are left alone.
+    Reads CSV, TSV, JSON lines and Parquet, also compressed (.gz, .zst), and standard input (-). An
+    upload is one transaction or nothing: if a row has a problem, its line is listed, and nothing
+    changes. Unchanged rows are not written.
 
-    By its key a row is changed, or inserted (upsert); --mode insert refuses keys that are there,
-    update those that are not. With replace the rows that the files do not have go as well; with
-    delete those go that they name by key. A column _delete that is true deletes its row. In a
-    table without a key, _row_id of query --row-metadata names the row that is meant: one that has
-    none is inserted. In a CSV file an empty cell is null, and "" an empty text.
+    Rows are matched by key: existing rows are updated, and new ones inserted (--mode upsert).
+    insert refuses existing keys, update unknown ones; replace also deletes rows that the files
+    lack; delete deletes the rows with the files' keys. A true value in a column _delete deletes its
+    row. In a table without a key, rows are matched by _row_id of query --row-metadata, and inserted
+    without one. In CSV, an empty cell is null, and "" an empty text.
 
-    Columns that a file does not have stay as they are. The columns of query --row-metadata, in a
-    file that somebody edited, make sure that nobody else changed the same rows meanwhile:
-    otherwise nothing is changed (exit code 4); --overwrite changes them all the same.
+    Columns that a file lacks do not change. If a file has the columns of query --row-metadata, and
+    a row has changed since it was read, nothing is changed (exit code 4), unless you add
+    --overwrite.
 
-    A FOLDER, or a pattern in quotes that names files below one, becomes a table of documents:
-    a row for each file, keyed by its path, with the file itself in the lake. Another upload
-    writes what was added, changed and removed; see docs/guides/attach-files.md.
+    A FOLDER, or a pattern in quotes for files below one, becomes a table with one row per file,
+    keyed by its path, with the content stored in the lake. Another upload writes only the
+    differences; see docs/guides/attach-files.md.
 
-    A TABLE that is not there is made, and so is the lake. The types of its columns are found
-    in all rows of the files, and shown before it is made: see them with --dry-run, correct them
-    with --types.
+    If the TABLE does not exist, it is created, and so is the lake. Column types are inferred from
+    all rows, and shown first: check them with --dry-run, and correct them with --types.
 
-    Up to 32 MiB, the table's messages and the files are read in this process, more by Spark;
-    --engine decides otherwise.
+    Up to 32 MiB of messages and files need no Spark; --engine chooses otherwise.
 
     \b
     singerlake upload tap-shop.orders corrections.csv --comment "as the shop called"
@@ -141,7 +139,7 @@ def _target(lake: Lake, text: str, mode: Mode) -> Table | TableState:
             raise
         return plans.check_new(lake.store, plans.new_name(text))
     if ref.version is not None:
-        raise UsageError(f"{ref} is a past state: upload into the table itself, {ref.table}")
+        raise UsageError(f"{ref} is a past snapshot: upload into the table itself, {ref.table}")
     return table
 
 
@@ -153,12 +151,11 @@ def _check_there(
     if keys and list(keys) != head.schema.key_properties:
         has = ", ".join(head.schema.key_properties) or "none"
         raise UsageError(
-            f"--key is for a new table, and {table.name} is there (its key: {has}): leave it out"
+            f"--key needs a new table, and {table.name} is there (its key: {has}): leave it out"
         )
     if types is not None:
         raise UsageError(
-            f"--types is for a new table, and {table.name} is there: its schema says what its "
-            "columns hold"
+            f"--types needs a new table, and {table.name} exists: its schema determines the types"
         )
     plan(head, change)
 
@@ -180,7 +177,7 @@ def _ready(
 def _check_new(change: ChangeOptions) -> None:
     if change.if_transaction is not None:
         raise UsageError(
-            "--if-transaction is for a table that exists, and this one is new: leave it out"
+            "--if-transaction needs an existing table, and this one is new: leave it out"
         )
     check_words(change)
 
@@ -194,7 +191,7 @@ def _show(shared: Shared, new: NewTable) -> None:
         "type~": [declared_type(properties[name], type_) for name, type_ in new.columns],
         "key": ["key" if name in new.entry.key_properties else "" for name, _ in new.columns],
         "nulls>": [_nulls(new, name) for name, _ in new.columns],
-        "note": ["as --types says" if name in new.said else "" for name, _ in new.columns],
+        "note": ["as --types specifies" if name in new.said else "" for name, _ in new.columns],
     }
     told = {heading: cells for heading, cells in columns.items() if any(cells)}
     output.print_table(

@@ -44,7 +44,10 @@ def duration(value: str) -> float:
     """
     match = _DURATION.fullmatch(value.strip())
     if match is None or (match[2] is None and float(match[1])):
-        raise click.BadParameter(f"{value!r} is no duration: write it as 7d, 36h or 90min")
+        raise click.BadParameter(
+            f"{value!r} is not a valid duration: use a number and a unit, "
+            "for example 7d, 36h or 90min"
+        )
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
@@ -56,7 +59,9 @@ def size(value: str) -> int:
     """
     match = _SIZE.fullmatch(value.strip())
     if match is None:
-        raise click.BadParameter(f"{value!r} is no size: write it as 128MiB")
+        raise click.BadParameter(
+            f"{value!r} is not a valid size: use a number and a unit, for example 128MiB"
+        )
     unit = match[2].lower().removesuffix("b")
     step = 1024 if unit.endswith("i") else 1000
     power = _POWERS.index(unit[0]) + 1 if unit[:1] in tuple(_POWERS) else 0
@@ -73,7 +78,7 @@ def size(value: str) -> int:
     metavar="DURATION",
     default="7d",
     show_default=True,
-    help="Keep what was needed, or created, in this time.",
+    help="Keep files that were needed or created within this time.",
 )
 @click.option(
     "--target-file-bytes",
@@ -93,18 +98,18 @@ def size(value: str) -> int:
     "--only",
     type=click.Choice([*_PARTS]),
     multiple=True,
-    help="Do only this part; may be repeated.",
+    help="Run only this step; may be repeated.",
 )
 @click.option(
     "--full/--lite",
     default=True,
     show_default=True,
-    help="Search the store for leftovers, or delete only what the log says was dropped.",
+    help="Search the store for orphan files, or delete only files that the log lists as replaced.",
 )
 @click.option(
     "--no-retention-guard",
     is_flag=True,
-    help="Allow a retention below 24 h, if nobody can be reading.",
+    help="Allow a retention below 24 h. Only safe if there are no readers.",
 )
 @click.option(
     "--wait",
@@ -132,10 +137,11 @@ def command(
 ) -> None:
     """Compact small files, delete what TABLES no longer need.
 
-    Starts Spark only to compact more than 256 MiB, or to expire the history of a large table. Safe
-    beside everything else: a vacuum never touches what a frozen version, a running reader or a
-    running sync needs. Meant for cron; if it is killed half-way, the next run goes on. Of several
-    tables, a last line sums up.
+    Run it regularly, for example every night. It is safe next to syncs and readers: it never
+    deletes what a frozen version, a running reader or a running sync needs, nor files younger than
+    --retain. If it is killed, the next run continues. Rows and versions do not change; only
+    --expire-history gives up earlier snapshots. Spark starts only to compact more than 256 MiB, or
+    to expire the history of a large table.
 
     \b
     singerlake vacuum --all
@@ -145,11 +151,11 @@ def command(
     singerlake --output json vacuum --all
     """
     if every == bool(tables):
-        raise UsageError("name the tables to vacuum, or say --all")
+        raise UsageError("name the tables to vacuum, or use --all")
     parts = tuple(_PARTS[one] for one in only)
     parts = parts or (COMBINE, *([DROP_HISTORY] if expire_history else []), DELETE)
     if expire_history and DROP_HISTORY not in parts:
-        raise UsageError("--expire-history is left out by --only: add --only expire")
+        raise UsageError("--only excludes --expire-history: add --only expire")
     options = VacuumOptions(
         retain_seconds=retain,
         target_file_bytes=target_file_bytes,
@@ -177,7 +183,7 @@ def _named(lake: Lake, texts: tuple[str, ...]) -> list[TableName]:
             continue
         _, ref = lake.find(text)
         if ref.version is not None:
-            raise UsageError(f"a vacuum is of a whole table: say {ref.table}")
+            raise UsageError(f"a vacuum needs a whole table: name {ref.table}")
         named.append(ref.table)
     return named
 

@@ -48,16 +48,15 @@ def command(
 ) -> None:
     """Prove that TABLES are intact and unchanged.
 
-    Reads the log, the manifest, every block with its checksums, and computes each frozen
-    version's rows and fingerprint again from the blocks alone. Nothing is changed. If
-    anything differs, it is listed and the exit code is 5. With --all, the lake's own lists of taps
-    and tables are compared with what is there, too, and all lake versions with their tables'
-    logs. With --lake-version, its fingerprint and the versions of all its tables are checked. A
-    table that was dropped since, or whose version was deleted, is told of and is no damage.
+    Reads the log, the manifest, and every block with its checksums, and recomputes the rows and
+    fingerprints of each frozen version from the blocks alone. It changes nothing. If anything
+    differs, it is listed, and the exit code is 5. --all also checks the lake's lists of taps and
+    tables, and all lake versions. --lake-version checks its fingerprint and the versions of all its
+    tables; tables that were dropped since, or whose version was deleted, are reported and are no
+    damage.
 
-    Tables of up to 32 MiB of messages, those of each version's state counted again, are verified
-    in this process, and before the others, which Spark verifies; --engine decides otherwise. In a
-    pipe and as JSON all are in order of their names, or as they are named.
+    Tables of up to 32 MiB of messages (each version counted again) need no Spark; --engine chooses
+    otherwise. In a pipe and as JSON, tables are in order of their names, or as you name them.
 
     \b
     singerlake verify tap-shop.orders
@@ -66,7 +65,7 @@ def command(
     singerlake --output json verify --all
     """
     if [every, bool(tables), lake_version is not None].count(True) != 1:
-        raise UsageError("either name the tables to verify, or give a --lake-version, or say --all")
+        raise UsageError("either name the tables to verify, or give a --lake-version, or use --all")
     if version is not None and len(tables) != 1:
         raise UsageError("--version needs exactly one table")
     lake = shared.lake()
@@ -126,7 +125,7 @@ def _verify_lake_version(
 
 def _print_lake_version(version: LakeVersion, found: LakeReport) -> None:
     number, gone = len(found.problems), len(found.unreadable)
-    verdict = "as the tables' logs say" if not number else output.count(number, "problem")
+    verdict = "as in the tables' logs" if not number else output.count(number, "problem")
     tables = output.count(len(version.tables), "table")
     if gone:
         tables = f"{len(version.tables) - gone} of {tables}"
@@ -209,7 +208,7 @@ def _unlisted(lake: Lake, inventory: Inventory, reports: list[Report]) -> Iterat
                 found = differing(lake.store, report.table, report.listing)
                 yield from [found] if found else []
         else:
-            yield f"no catalogue lists {report.table}: singerlake rebuild {report.table} adds it"
+            yield f"no catalog lists {report.table}: singerlake rebuild {report.table} adds it"
 
 
 def _add_lake(shared: Shared, lost_taps: list[Problem], notes: list[str]) -> None:

@@ -31,10 +31,14 @@ DROPPED_FIRST = ("schema", "by", "proof", "frozen (UTC)", "rows")
 
 @click.command("versions")
 @click.argument("table", required=False, shell_complete=complete_table)
-@click.option("--lake-version", metavar="VERSION", help="The tables of this lake version.")
+@click.option("--lake-version", metavar="VERSION", help="List the tables of this lake version.")
 @click.option("--delete", metavar="VERSION", help="Delete this version, by number or label.")
-@click.option("--reason", metavar="TEXT", help="Why it is deleted: who asks for it is told.")
-@click.option("--dry-run", is_flag=True, help="Only say what deleting it would do.")
+@click.option(
+    "--reason",
+    metavar="TEXT",
+    help="Reason for the deletion; shown to anyone who requests this version.",
+)
+@click.option("--dry-run", is_flag=True, help="Only print what the deletion would do.")
 @click.pass_obj
 def command(
     shared: Shared,
@@ -46,15 +50,14 @@ def command(
 ) -> None:
     """List the lake's or a TABLE's frozen versions, or delete one.
 
-    Without a TABLE, the lake versions are listed, each of which means one version of each table.
+    Without a TABLE, it lists lake versions, each of which contains one version of each table.
 
-    A deleted version cannot be read, compared, copied or published any more, and its number is
-    never used again: whoever asks for it is told when, by whom and why it went. Its label may be
-    given to another version. Rows that it alone kept are history: `singerlake vacuum
-    --expire-history` deletes them once the deletion is older than its retention. Until then its
-    snapshot can be frozen again, as a new version: `singerlake freeze TABLE --transaction N`. What
-    was published or copied of it stays where it is. A lake version that names it keeps its other
-    tables, and says of this one what became of it.
+    A deleted version can no longer be read, compared, copied or published, and its number is never
+    used again: later requests for it show when, by whom and why it was deleted. Its label can be
+    used again. Published files and copies stay, and a lake version that contains it keeps its other
+    tables. Rows that only this version kept become history, which `singerlake vacuum
+    --expire-history` deletes after its retention. Until then, you can freeze the snapshot again, as
+    a new version: `singerlake freeze TABLE --transaction N`.
 
     \b
     singerlake versions
@@ -76,7 +79,8 @@ def command(
             raise UsageError("name the version with --delete, by number or label")
         if reason is None:
             raise UsageError(
-                "say why the version goes, with --reason TEXT: who asks for it is told"
+                "give the reason with --reason TEXT: it is shown to anyone who requests this "
+                "version"
             )
         _delete(shared, lake, lake_table, delete, reason, dry_run=dry_run)
         return
@@ -115,10 +119,12 @@ def _delete(
         where = ", ".join(
             one.to if name == one.to else f"{name} ({one.to})" for name, one in published.items()
         )
-        shared.output.note(f"what was published of {table.name} stays as it is: {where}")
+        shared.output.note(f"published copies of {table.name} stay as they are: {where}")
     naming = _naming(lake, table, done)
     for one in naming:
-        shared.output.note(f"{one} names it, keeps its other tables, and tells that this one went")
+        shared.output.note(
+            f"{one} contains it, keeps its other tables, and reports that this one was deleted"
+        )
     shared.output.result(
         lambda: {
             **asdict(done),
@@ -143,10 +149,10 @@ def _print_deleted(table: TableName, done: DeletedVersion) -> None:
     else:
         output.say(f"{name} of {table} is deleted (transaction {done.transaction})")
     if done.becomes_history:
-        becomes = "is history now" if done.transaction is not None else "would be history"
+        becomes = "are history now" if done.transaction is not None else "would be history"
         output.say(
-            f"what it alone kept of transaction {version.transaction} {becomes}: singerlake vacuum "
-            "--expire-history deletes it when the deletion is older than its retention"
+            f"rows of transaction {version.transaction} that only it kept {becomes}: singerlake "
+            "vacuum --expire-history deletes it when the deletion is older than its retention"
         )
 
 
@@ -180,7 +186,7 @@ def _print(head: TableState, versions: Sequence[FrozenVersion]) -> None:
         "by",
         "comment~",
     )
-    note = "of: its transaction · proof: its fingerprint begins so, --output json has all of it"
+    note = "of: its transaction · proof: start of its fingerprint; --output json contains all of it"
     if any(v.only_against_accident for v in versions):
         note += " · without lt1: against accident only"
     if marked := [v for v in versions if v.violations]:

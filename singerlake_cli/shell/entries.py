@@ -174,7 +174,7 @@ def _unfinished(what: str) -> str:
             "a quote is never closed: close it, in a script on its line; a statement of several "
             "lines stands by itself, up to a ;"
         )
-    return "the last line goes on: nothing follows its backslash"
+    return "the last line is incomplete: nothing follows its backslash"
 
 
 def _refuse_operators(text: str) -> None:
@@ -183,6 +183,6 @@ def _refuse_operators(text: str) -> None:
         for word in shlex.split(_behind_comments(text) or "", posix=False):
             if _OPERATOR.match(word):
                 raise UsageError(
-                    f"this shell knows no {word}: it neither redirects nor pipes. Run the command "
-                    f"outside of it, or put {word} in quotes if it is meant as a word"
+                    f"this shell does not support {word}: it neither redirects nor pipes. Run the "
+                    f"command outside of it, or put {word} in quotes if it is meant as a word"
                 )

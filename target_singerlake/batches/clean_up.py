@@ -44,7 +44,7 @@ class CleanUp:
                 first = first or str(error)
         if changed or failed:
             self._logger.warning(
-                "%s could not be cleaned up, though what was read is committed: %s",
+                "%s could not be deleted, although their records are committed: %s",
                 count(changed + failed, "file of a BATCH", "files of BATCHes"),
                 first,
             )

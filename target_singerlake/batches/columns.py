@@ -137,14 +137,14 @@ class Columns:
         except (pa.ArrowException, OSError, EOFError) as error:
             first = str(error).partition("\n")[0]
             raise InvalidLineError(
-                f"{self._name} is no whole Parquet or Arrow file: {first}; let the tap bring it "
-                "again"
+                f"{self._name} is not a complete Parquet or Arrow file: {first}; have the tap "
+                "write it again"
             ) from error
 
     def _too_large(self) -> InvalidLineError:
         return InvalidLineError(
-            f"{self._name} has more than {size(self._most)} once it is inflated, which is the "
-            "most that batch_file_bytes allows"
+            f"{self._name} has more than {size(self._most)} when decompressed, the maximum of "
+            "batch_file_bytes"
         )
 
 

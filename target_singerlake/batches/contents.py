@@ -133,7 +133,7 @@ def _told(name: str) -> Iterator[None]:
 
 def _damaged(name: str, error: Exception) -> InvalidLineError:
     return InvalidLineError(
-        f"{name} is damaged, or was not written to its end: {error}; let the tap bring it again"
+        f"{name} is damaged or incomplete: {error}; have the tap write it again"
     )
 
 
@@ -152,8 +152,8 @@ def _limited(pieces: Iterator[bytes], name: str, most: int) -> Iterator[bytes]:
         left -= len(piece)
         if left < 0:
             raise InvalidLineError(
-                f"{name} has more than {size(most)} once it is inflated, which is the most that "
-                "batch_file_bytes allows"
+                f"{name} has more than {size(most)} when decompressed, the maximum of "
+                "batch_file_bytes"
             )
         yield piece
         del piece
@@ -167,15 +167,15 @@ def _check_format(name: str, said: Encoding, *, empty: bool) -> None:
     """
     if said.format and said.format not in KNOWN:
         raise InvalidLineError(
-            f"{name} is of the format {said.format[:40]!r}, and this target takes jsonl, parquet "
+            f"{name} is of the format {said.format[:40]!r}, and this target accepts jsonl, parquet "
             "and arrow: set another in the tap's batch_config"
         )
     other = said.format in KNOWN - {JSONL, "json", "ndjson"}
     if other or (empty and said.compression not in PLAIN):
         what = said.format if other else f"compressed by {said.compression[:40]!r}"
         raise InvalidLineError(
-            f"{name} should be {what}, and {'is empty' if empty else 'does not begin as such'}: "
-            "it is damaged, or was not written to its end; let the tap bring it again"
+            f"{name} should be {what}, and {'is empty' if empty else 'does not begin as such'}: it "
+            "is damaged or incomplete; have the tap write it again"
         )
 
 

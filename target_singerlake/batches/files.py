@@ -270,6 +270,6 @@ def _facts(about: os.stat_result) -> tuple[int, ...]:
 
 def _missing(name: str) -> InvalidLineError:
     return InvalidLineError(
-        f"{name} is not there: either it was deleted before it was read, or the tap's files are on "
-        "another machine; let the tap bring it again"
+        f"{name} does not exist: either it was deleted before it was read, or the tap's files are "
+        "on another machine; have the tap write it again"
     )

@@ -336,6 +336,6 @@ def _encoding(message: Batch, where: str) -> Encoding:
     try:
         said = _ENCODING.decode(message.encoding)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidLineError(f"{where} has an encoding that is no object: {error}") from error
+        raise InvalidLineError(f"{where} has an encoding that is not an object: {error}") from error
     words = (said.format, said.compression)
     return Encoding(*(one.lower() if isinstance(one, str) else "" for one in words))

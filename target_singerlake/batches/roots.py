@@ -112,7 +112,7 @@ class Roots:
             InvalidLineError: It names no place, or one that is not allowed.
         """
         if "\0" in uri or not uri.strip():
-            raise InvalidLineError(f"{shown(uri)!r} is no file's name")
+            raise InvalidLineError(f"{shown(uri)!r} is not a file name")
         if batch_places.in_bucket(uri):
             return self._object(uri)
         match = _SCHEME.match(uri)
@@ -120,12 +120,12 @@ class Roots:
             return self._relative(uri)
         if match["scheme"].lower() != "file":
             raise InvalidLineError(
-                f"{shown(uri)} is no file://, s3://, gs:// or az:// URI, and files are taken from "
-                "nowhere else"
+                f"{shown(uri)} is not a file://, s3://, gs:// or az:// URI, and no other files are "
+                "accepted"
             )
         rest = unquote(uri[match.end() :], errors="surrogateescape")
         if "\0" in rest:
-            raise InvalidLineError(f"{shown(uri)!r} is no file's name")
+            raise InvalidLineError(f"{shown(uri)!r} is not a file name")
         if rest.startswith("//"):
             host, slash, path = rest[2:].partition("/")
             # What the SDK makes of file://folder/file is relative, though the RFC says a host.
@@ -174,13 +174,13 @@ class Roots:
         bucket = f"{scheme.lower()}://{name}"
         if not is_key(key):
             raise InvalidLineError(
-                f"{shown(uri)} is no object's name: it has an empty or dotted part"
+                f"{shown(uri)} is not an object name: it has an empty or dotted part"
             )
         if (lake := self._lake_bucket) is not None and bucket == lake.uri:
             inner = key.removeprefix(lake.prefix)
             if key.startswith(lake.prefix) and inner.startswith((RAW, STAGING)):
                 raise InvalidLineError(
-                    f"{shown(uri)} is a file of the lake's own, which is no input"
+                    f"{shown(uri)} belongs to the lake itself, and cannot be an input"
                 )
         if not any(bucket == one.uri and key.startswith(one.prefix) for one in self._buckets):
             raise self._not_allowed(uri)
@@ -189,9 +189,9 @@ class Roots:
     def _not_allowed(self, uri: str) -> InvalidLineError:
         places = [*map(str, self._folders), *map(str, self._buckets)]
         return InvalidLineError(
-            f"{shown(uri)} is in none of the places that files are taken from "
-            f"({', '.join(places) or 'there are none'}): if its tap is to be trusted, add the "
-            "folder or the bucket to batch_roots"
+            f"{shown(uri)} is outside of the allowed locations "
+            f"({', '.join(places) or 'there are none'}): if you trust the tap, add the folder or "
+            "the bucket to batch_roots"
         )
 
 
@@ -202,7 +202,7 @@ def shown(uri: str) -> str:
 
 
 def _lakes_own(uri: str) -> InvalidLineError:
-    return InvalidLineError(f"{shown(uri)} is a file of the lake's own, which is no input")
+    return InvalidLineError(f"{shown(uri)} belongs to the lake itself, and cannot be an input")
 
 
 def _own_folders() -> list[Path | _Bucket]:

@@ -244,7 +244,7 @@ def test_what_a_field_cannot_hold_is_refused(field: str, value: object) -> None:
 
 @pytest.mark.parametrize("field", ["job_url", "job_status", "freshness"])
 def test_a_column_has_no_job(field: str) -> None:
-    with pytest.raises(UsageError, match="cannot be said of a column"):
+    with pytest.raises(UsageError, match="is not a field of a column"):
         change_of(Subject("tap-shop", "orders", ("id",)), {field: "x"})
 
 

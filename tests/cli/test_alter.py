@@ -38,7 +38,7 @@ def test_what_it_says_and_where_it_shows(shop: Lake) -> None:
     assert "text already: nothing was done" in run(shop, *args).stdout
     assert run_json(shop, *args)["transaction"] is None
     assert (
-        "text, by alter (the tap says null or number)"
+        "text, by alter (the tap declares null or number)"
         in run(shop, "show", "tap-shop.orders").stdout
     )
     shown = run_json(shop, "show", "tap-shop.orders")
@@ -112,11 +112,11 @@ def test_each_way_to_alter_a_table(shop: Lake) -> None:
     [
         (["add-column", "x", "intger"], 2, "did you mean integer"),
         (["add-column", "x", "integer, y integer"], 2, "more than one type"),
-        (["add-column", "x", "integer not null"], 2, "say what rows without a value have"),
+        (["add-column", "x", "integer not null"], 2, "set the value of rows that have none"),
         (
             ["add-column", "x", "integer", "--default", "a"],
             2,
-            "'a' is no value of a column",
+            "'a' is not a valid value for a column",
         ),
         (["add-column", "amount", "integer"], 2, "has a column 'amount' already"),
         (["retype", "amount", "integer not null"], 2, "add-constraint NAME --not-null amount"),
@@ -131,9 +131,9 @@ def test_each_way_to_alter_a_table(shop: Lake) -> None:
         (["drop-colunm", "amount"], 2, "No such command"),
         (["describe", "amount", "x", "--label", "q"], 2, "with --new-version"),
         (
-            ["retype", "amount", "integer", "--allow-misfits", "--new-version"],
+            ["retype", "amount", "integer", "--allow-type-mismatches", "--new-version"],
             2,
-            "do not go together",
+            "exclude each other",
         ),
     ],
 )
@@ -146,11 +146,11 @@ def test_what_cannot_be_altered(shop: Lake, args: list[str], code: int, said: st
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["c"], "say one of --not-null"),
-        (["c", "--not-null", "id", "--unique", "id"], "say one of --not-null"),
-        (["c", "--range", "id", "a", ""], "'a' is no JSON"),
+        (["c"], "use one of --not-null"),
+        (["c", "--not-null", "id", "--unique", "id"], "use one of --not-null"),
+        (["c", "--range", "id", "a", ""], "'a' is not valid JSON"),
         (["c", "--range", "id", "", ""], "has neither end"),
-        (["c", "--enum", "id", "1"], "no JSON array"),
+        (["c", "--enum", "id", "1"], "not a JSON array"),
         (["c", "--pattern", "id", "x"], "pattern is about texts"),
         (["c", "--pattern", "id", "x", "--check", "id > 0"], "--pattern, --check"),
         (["c", "--check", "id > 0", "--metadata", "by=me"], "rename it"),
@@ -186,7 +186,7 @@ def test_what_is_said_and_a_version_are_one_transaction(shop: Lake) -> None:
     refused = run(shop, "update", table, "--set", "sum = 0")
     assert (refused.exit_code, "breaks paid (`sum` > 0.5 -- euros)" in refused.stderr) == (5, True)
     refused = run(shop, "revert", table, "--to-transaction", "1", "--allow-violations")
-    assert "is at the state of transaction 1 already" in refused.stdout
+    assert "is already at the snapshot of transaction 1" in refused.stdout
 
 
 @pytest.mark.usefixtures("each_operation")
@@ -201,7 +201,7 @@ def test_a_table_of_a_query_and_its_version_are_one_transaction(shop: Lake) -> N
     )
     said = ("--new-version", "--label", "first", "--metadata", "ticket=7", "--comment", "for Ada")
     planned = run(shop, *make, *said, "--dry-run")
-    assert "views.v: would be made with" in planned.stdout
+    assert "views.v: would be created with" in planned.stdout
     assert [str(name) for name in shop.tables()] == ["tap-shop.orders"]
     made = run_json(shop, *make, *said)
     assert (made["transaction"], made["version"]["label"]) == (1, "first")

@@ -38,7 +38,7 @@ def test_what_is_noted_is_shown(filled: Lake) -> None:
     url = "https://example.com/orders"
     said = ["--owner", "ada", "--documentation", url, "--tag", "a", "--tag", "b"]
     assert annotate(filled, "tap-shop.orders", *said) == "tap-shop.orders: annotated\n"
-    assert "said already" in annotate(filled, "tap-shop.orders", "--tag", "a")
+    assert "already annotated" in annotate(filled, "tap-shop.orders", "--tag", "a")
     annotate(filled, "tap-shop.orders.name", "--description", "A person's")
     shown = run(filled, "show", "tap-shop.orders").output
     for text in ("owner         ada", url, "a, b", "A person's"):
@@ -91,15 +91,15 @@ def test_contracts_come_out_as_yaml_and_json(filled: Lake) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
-        ([], 2, "nothing to note"),
-        (["tap-shop"], 2, "nothing to note"),
+        ([], 2, "nothing to annotate:"),
+        (["tap-shop"], 2, "nothing to annotate:"),
         (["tap-y", "--owner", "x"], 3, "no tap"),
         (["tap-shop.x", "--owner", "x"], 3, "no table"),
         (["tap-shop.orders.x", "--owner", "x"], 3, "no column"),
         (["tap-shop.orders.1", "--owner", "x"], 2, "version"),
         (["tap-shop.orders.id", "--freshness", "1h"], 2, "column"),
         (["tap-shop", "--job", "ftp://x"], 2, "https:"),
-        (["--owner", "x", "--export"], 2, "say one of"),
+        (["--owner", "x", "--export"], 2, "use one of"),
         (["--owner", "x", "--format", "odcs"], 2, "--export"),
         (["tap-shop", "--from", __file__], 2, "leave out"),
         (["--deprecated", "tap-shop.orders"], 2, "write the name first"),

@@ -43,15 +43,15 @@ def shop(lake: Lake) -> Lake:
         (
             ["delete", "tap-shop.orders", "--key", "1", "--where", "true"],
             2,
-            "--key and --where each say which rows: give one of them",
+            "--key and --where each select rows: use one of them",
         ),
         (
             ["delete", "tap-shop.orders", "--key", "1", "--from", "x", "--where", "true"],
             2,
-            "--key, --where and --from each say",
+            "--key, --where and --from each select",
         ),
-        (["delete", "tap-shop.orders", "--key", "1", "--null", "x"], 2, "is for --from"),
-        (["delete", "tap-shop.orders", "--where", "true", "--overwrite"], 2, "is for --from"),
+        (["delete", "tap-shop.orders", "--key", "1", "--null", "x"], 2, "need --from"),
+        (["delete", "tap-shop.orders", "--where", "true", "--overwrite"], 2, "need --from"),
         (["delete", "tap-shop.orders", "--from", "nope.csv"], 3, "nope.csv"),
     ],
 )
@@ -87,7 +87,7 @@ def test_rows_are_set_and_deleted_by_sql(shop: Lake) -> None:
         "1",
     )
     assert said.stdout == (
-        "tap-shop.orders, transaction 2: 0 rows inserted, 2 updated, 0 deleted, 0 as they were\n"
+        "tap-shop.orders, transaction 2: 0 rows inserted, 2 updated, 0 deleted, 0 unchanged\n"
     )
     assert statuses()[:3] == [
         [1, "NEW", "7.25", 11], [2, "NEW", "7.25", 12], [3, "new", "3.50", 3]
@@ -107,7 +107,7 @@ def test_rows_are_set_and_deleted_by_sql(shop: Lake) -> None:
         (["update", "--set", "total = 1.005"], "its new value is decimal(4,3)"),
         (["update", "--set", "id = 1"], "is of the key of tap-shop.orders"),
         (["update", "--set", "statsu = 'x'"], "did you mean status?"),
-        (["update", "--set", "status"], "sets nothing: write COLUMN = VALUE"),
+        (["update", "--set", "status"], "is not an assignment: write COLUMN = VALUE"),
         (["update", "--set", "n = 1, n = 2"], "'n' is set twice"),
         (
             ["update", "--set", "status = 'far too long'", "--where", "id = 4"],
@@ -117,7 +117,7 @@ def test_rows_are_set_and_deleted_by_sql(shop: Lake) -> None:
         (["update", "--set", "status = java_method('a', 'b')"], "a query may not call"),
         (["delete", "--where", "nope = 1"], "there is no column"),
         (["delete", "--where", "1) or (1"], "is no expression of SQL"),
-        (["delete", "--key", "x"], "'x' is no id of a row of this table"),
+        (["delete", "--key", "x"], "'x' is not the id of a row of this table"),
     ):
         result = run(shop, args[0], "tap-shop.orders", *args[1:])
         assert result.exit_code in (2, 5), (args, result.stderr)

@@ -83,7 +83,7 @@ def test_for_programs(lake: Lake, tmp_path: Path) -> None:
         }
     ]
     error = json.loads(result.stderr)
-    assert error["error"]["kind"] == "conflict" and "no copy" in error["error"]["message"]
+    assert error["error"]["kind"] == "conflict" and "no longer a copy" in error["error"]["message"]
     assert opens(LocalStore(Path(backup))) == [9]
 
 
@@ -133,7 +133,7 @@ def test_what_the_source_has_lost_is_told(lake: Lake, tmp_path: Path) -> None:
     backup = str(tmp_path / "backup")
     shutil.rmtree(Path(lake.store.uri, "raw/tap-test/u"))
     result = call("copy", lake.store.uri, backup)
-    assert result.exit_code == 5 and "tap-test.u is gone" in result.stderr
+    assert result.exit_code == 5 and "tap-test.u is missing" in result.stderr
     assert result.stdout.splitlines()[-1].endswith("; 1 table failed")
     assert opens(LocalStore(Path(backup))) == [1, 2, 3]
 

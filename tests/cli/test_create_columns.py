@@ -49,7 +49,7 @@ def test_an_empty_table(lake: Lake) -> None:
 
 def test_what_people_see(lake: Lake) -> None:
     said = run(lake, *MAKE).stdout.splitlines()
-    assert said[0] == "shop.orders: no row yet, transaction 1"
+    assert said[0] == "shop.orders: no rows yet, transaction 1"
     assert [line.split() for line in said if line.startswith(" ")][1:] == [
         ["─" * len(said[3].strip())],
         ["id", "int64", "key", "not", "null", "–", "–"],
@@ -80,10 +80,10 @@ def test_rows_go_into_it(lake: Lake) -> None:
         (["orders", "--columns", "id int"], 2, "write it as tap.stream"),
         (["shop.orders.2", "--columns", "id int"], 2, "cannot end in a part of digits"),
         (["tap-shop.orders", "--columns", "id int"], 2, "already"),
-        (["tap_shop.orders", "--columns", "id int"], 2, "means in SQL too"),
+        (["tap_shop.orders", "--columns", "id int"], 2, "also means in SQL:"),
         (["shop.orders"], 2, "either --from-query or --columns"),
         (["shop.o", "--columns", "a int", "--from-query", "select 1"], 2, "either"),
-        ([*MAKE[1:], "--new-version"], 2, "--new-version goes with --from-query"),
+        ([*MAKE[1:], "--new-version"], 2, "--new-version requires --from-query"),
         ([*MAKE[1:], "--label", "x"], 2, "with --new-version"),
         ([*MAKE[1:], "--metadata", "by=x"], 2, "rename it"),
     ],
@@ -111,7 +111,7 @@ def test_somebody_else_is_sooner(lake: Lake, monkeypatch: pytest.MonkeyPatch) ->
     from singerlake.format.column_list import parse_columns, schema_of_columns
 
     schema = schema_of_columns(parse_columns(COLUMNS), ["id"])
-    with pytest.raises(ConflictError, match="somebody else created"):
+    with pytest.raises(ConflictError, match="another process created"):
         plans.create_empty(lake.store, TableName("shop", "orders"), schema)
     assert [e.operation for e in lake.table("shop.orders").entries()] == ["sync"]
 

@@ -78,7 +78,7 @@ def test_duckdb_gets_the_rows_of_a_version_of_the_head_and_of_a_layer(
     monkeypatch.setattr(building, "LEAST_ROWS", 1000)
     missing = run(odd_lake, "data-files", TABLE, "--format", "duckdb")
     assert missing.exit_code == 3
-    assert "has no index of transaction 2 yet: add --build" in missing.stderr
+    assert "has no materialized snapshot of transaction 2 yet: add --build" in missing.stderr
     assert run(odd_lake, "freeze", TABLE, "--transaction", "1").exit_code == 0
     same(odd_lake, sql_of(odd_lake, f"{TABLE}.1"), "tap_shop.orders.1")
     # What changed since is little: the index of the head is a layer on that of the version.
@@ -89,7 +89,7 @@ def test_duckdb_gets_the_rows_of_a_version_of_the_head_and_of_a_layer(
     document = run_json(odd_lake, "data-files", TABLE, "--of", "index")
     assert {file["layer"] for file in document["files"]} == {True, False}
     assert all(Path(file["path"]).is_file() for file in document["files"])
-    assert "a layer on the others" in run(odd_lake, "data-files", TABLE, "--of", "index").stderr
+    assert "replace" in run(odd_lake, "data-files", TABLE, "--of", "index").stderr
 
 
 def zcat(paths: Sequence[str]) -> int:
@@ -112,7 +112,7 @@ def test_raw_files_count_each_row_once_after_a_vacuum(odd_lake: Lake) -> None:
     assert asked(f"SELECT count(*), count(DISTINCT record->>'id') FROM ({sql})") == [(2003, 2001)]
     first = run(odd_lake, "data-files", f"{TABLE}.@1")
     assert first.stdout.splitlines() == now
-    assert "1 file of these hold rows of other states too" in first.stderr
+    assert "1 file of these also contain rows of other snapshots" in first.stderr
     (file,) = run_json(odd_lake, "data-files", f"{TABLE}.@1")["files"]
     assert sum(block["rows"] for block in file["blocks"]) == 2000
 

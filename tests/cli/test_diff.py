@@ -76,7 +76,7 @@ def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
         ([f"{TABLE}.1", "@3"], 2, "name the table alone, and then what to compare"),
         ([TABLE, "1", "--stat", "--format", "csv"], 2, "--stat prints no rows"),
         ([TABLE, "1", "--stat", "--out", "x.csv"], 2, "--stat prints no rows"),
-        ([TABLE, "1", "--force"], 2, "--force replaces the file in --out"),
+        ([TABLE, "1", "--force"], 2, "--force requires --out"),
         ([TABLE, "1", "--format", "parquet"], 2, "name a file with --out"),
         ([TABLE, "1", "--out", "x.txt"], 2, "end it in .csv, .tsv"),
         ([TABLE, "1", "--safe-cells"], 2, "for spreadsheets"),
@@ -101,7 +101,7 @@ def test_engine_local_takes_no_settings_of_spark(shop: Lake) -> None:
     for more in (["--master", "local[1]"], ["--conf", "spark.x=y"]):
         result = run(shop, "diff", TABLE, "1", "--engine", "local", *more)
         assert result.exit_code == 2
-        assert "--master and --conf are for Spark" in result.stderr
+        assert "--master and --conf need Spark" in result.stderr
 
 
 @pytest.mark.usefixtures("no_java")
@@ -203,7 +203,7 @@ def test_without_a_key(lake: Lake) -> None:
     assert result.stdout == (
         "change,row_id,changed,before.n,after.n\nadded,2:0,,,2\nadded,2:1,,,1\n"
     )
-    assert "tap.s has no key at the head (transaction 2): rows are told apart by" in result.stderr
+    assert "tap.s has no key at the head (transaction 2): rows are matched by" in result.stderr
     document = run_json(lake, "diff", "tap.s", "@2", "@1")
     assert (document["matched_by"], document["removed"]) == ("position", 2)
     assert document["rows"][0] == {

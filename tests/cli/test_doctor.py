@@ -132,18 +132,18 @@ def test_class_data(filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         found = look(filled.store.uri)[1]["class data"]
         return found["state"], found["found"]
 
-    assert seen() == ("ok", "none yet: made in the background after the first Spark job")
+    assert seen() == ("ok", "none yet: created in the background after the first Spark job")
     assert not place.path.parent.exists()
     place.path.parent.mkdir(mode=0o700, parents=True)
     (place.path.parent / "training").touch()
-    assert "being made" in seen()[1]
+    assert "being created" in seen()[1]
     place.refused.touch()
-    assert seen() == ("note", "this Java could make none, and starts slower")
+    assert seen() == ("note", "this Java cannot create one, and starts slower")
     place.path.write_bytes(bytes(2048))
     place.path.chmod(0o600)
     place.jars.mkdir(mode=0o700)
     class_data.note_jars(place, [])
-    assert seen() == ("ok", f"2.0 kB in {place.path}: Java starts sooner")
+    assert seen() == ("ok", f"2.0 kB in {place.path}: Java starts faster")
 
 
 def test_no_lake_is_a_problem_with_a_next_step(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_no_lake_is_a_problem_with_a_next_step(tmp_path: Path) -> None:
     assert "target-singerlake" in found["lake"]["advice"]
     assert not (tmp_path / "none").exists()
     text = run(str(tmp_path / "none"), "doctor").stdout
-    assert "→ begin one with target-singerlake, singerlake upload or create-table" in text
+    assert "→ create one with target-singerlake, singerlake upload or create-table" in text
 
 
 def test_a_lake_of_a_newer_release(filled: Lake) -> None:
@@ -226,7 +226,7 @@ def test_a_lake_on_s3(s3_store: S3Store, s3_port: int, monkeypatch: pytest.Monke
     assert set(found) == {*CHECKS} - {"hard links"}
     assert "from the environment" in found["credentials"]["found"]
     assert f"http://127.0.0.1:{s3_port}" in found["credentials"]["found"]
-    assert found["conditional writes"]["found"] == "kept by this store"
+    assert found["conditional writes"]["found"] == "honored by this store"
     assert found["clock"]["state"] == "ok"
     text = run(s3_store.uri, "doctor").output + json.dumps(found)
     assert SECRET not in text

@@ -44,7 +44,7 @@ def test_from_a_drop_to_the_undrop(shop: Lake) -> None:
     }
     assert "add --yes" in run(shop, "--output", "json", *args).stderr
     unanswered = run(shop, *args, input="")
-    assert (unanswered.exit_code, "adds --yes" in unanswered.stderr) == (2, True)
+    assert (unanswered.exit_code, "input: add --yes" in unanswered.stderr) == (2, True)
     asked = run(shop, *args, input="n\n")
     assert asked.exit_code == 1
     assert "Drop tap-shop.orders (2 records, " in asked.stderr
@@ -87,7 +87,7 @@ def test_who_does_not_see_a_dropped_table(shop: Lake) -> None:
 
 
 def test_a_list_of_nothing_has_no_headings(shop: Lake) -> None:
-    assert run(shop, "ls", "--dropped").stdout == "no table is dropped\n"
+    assert run(shop, "ls", "--dropped").stdout == "there are no dropped tables\n"
     for table in (TABLE, "tap-shop.other"):
         run_json(shop, "drop", table, "--with-versions", "--yes")
     for args in (["ls"], ["ls", "--sizes"]):
@@ -106,7 +106,7 @@ def test_who_says_what_is_so(shop: Lake) -> None:
     shown = run(shop, "show", TABLE).stdout
     assert "until the first vacuum after" in shown
     assert "transaction 3, by " in shown
-    assert "singerlake undrop tap-shop.orders brings it back" in run(shop, "history", TABLE).stdout
+    assert "singerlake undrop tap-shop.orders restores it" in run(shop, "history", TABLE).stdout
     assert run_json(shop, "rebuild", TABLE)[0]["dropped"]
     assert "it is dropped, and stays so" in run(shop, "rebuild", TABLE).stdout
     assert run_json(shop, "locks", TABLE) == []
@@ -126,7 +126,7 @@ def test_after_a_vacuum_and_with_a_new_table(shop: Lake) -> None:
     assert "too late" in run(shop, "show", TABLE).stdout
     assert "is too late" in run(shop, "history", TABLE).stdout
     result = run(shop, "undrop", TABLE)
-    assert (result.exit_code, "cannot come back" in result.stderr) == (3, True)
+    assert (result.exit_code, "cannot be restored" in result.stderr) == (3, True)
     commit_rows(shop, TABLE, ID, ["id"], [{"id": 3}])
     assert run_json(shop, "ls", "--dropped") == []
     shown = run_json(shop, "show", TABLE)
@@ -167,7 +167,7 @@ def test_who_uses_the_name_again_is_told_what_that_ends(shop: Lake) -> None:
     run_json(shop, "drop", TABLE, "--with-versions", "--yes")
     made = run(shop, "create-table", TABLE, "--columns", "id integer", "--key", "id")
     assert made.exit_code == 0
-    assert f"`singerlake undrop {TABLE}` cannot bring the old one back" in made.stderr
+    assert f"`singerlake undrop {TABLE}` cannot restore the old one" in made.stderr
     assert "lock" not in made.stderr
     assert run(shop, "undrop", TABLE).exit_code == 2
     other = run(shop, "create-table", "tap-shop.new", "--columns", "id integer")

@@ -19,7 +19,7 @@ WHY = ("--reason", "request 12")
     [
         (("--notify-downstream", "7d", "--no-notify"), "exclude each other"),
         (("--notify-downstream", "400d"), "up to a year"),
-        (("--notify-downstream", "7"), "is no duration"),
+        (("--notify-downstream", "7"), "is not a valid duration"),
     ],
 )
 def test_how_readers_are_told(lake: Lake, asked: tuple[str, ...], words: str) -> None:

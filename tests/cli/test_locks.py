@@ -71,7 +71,7 @@ def test_every_lock_is_shown(held: Lake) -> None:
 def test_one_tables_locks(held: Lake) -> None:
     assert {lock["key"] for lock in run_json(held, "locks", str(TABLE))} == set(keys()[:4])
     assert run_json(held, "locks", ODD) == []
-    assert "nobody holds a lock" in run(held, "locks", ODD).stdout
+    assert "there are no locks" in run(held, "locks", ODD).stdout
     assert run(held, "locks", "tap-y.none").exit_code == 3
 
 
@@ -149,7 +149,7 @@ def test_a_writer_whose_lock_was_broken_commits_nothing(lake: Lake) -> None:
             assert run(lake, "unlock", str(TABLE), "--yes").exit_code == 0
 
     store.after = after
-    with pytest.raises(ConflictError, match="somebody broke it.*nothing was committed") as caught:
+    with pytest.raises(ConflictError, match="process broke it.*nothing was committed") as caught:
         Lake(store).table(TABLE).writer().commit(staged_rows(store, 1))
     assert caught.value.exit_code == 4
     assert read_snapshot(lake.store, TABLE) is None

@@ -409,7 +409,7 @@ def test_rebuild_says_that_versions_are_lost(filled: Lake) -> None:
     shutil.rmtree(root / "transactions")
     result = run(filled, "rebuild", "tap-shop.orders")
     assert "4 blocks adopted from files" in result.output
-    assert "every frozen version" in result.output
+    assert "with them its history and all frozen versions" in result.output
 
 
 def test_a_tap_that_is_not_there(filled: Lake) -> None:
@@ -564,7 +564,7 @@ def test_a_table_that_the_catalogue_lists_and_that_is_gone(filled: Lake) -> None
     assert isinstance(filled.store, LocalStore)
     root = filled.store.root / "raw/tap-shop"
     shutil.rmtree(root / "orders")
-    said = "tap-shop.orders is gone: raw/tap-shop/catalogue.json lists it"
+    said = "tap-shop.orders is missing: raw/tap-shop/catalogue.json lists it"
     for args in (
         ["ls"],
         ["ls", "tap-shop"],
@@ -584,7 +584,7 @@ def test_a_table_that_the_catalogue_lists_and_that_is_gone(filled: Lake) -> None
 def test_a_tap_that_the_lake_lists_and_that_is_gone(filled: Lake) -> None:
     assert isinstance(filled.store, LocalStore)
     shutil.rmtree(filled.store.root / "raw/tap-shop")
-    said = "the tap tap-shop is gone: raw/singerlake.json lists it"
+    said = "the tap tap-shop is missing: raw/singerlake.json lists it"
     for args in (["ls"], ["ls", "tap-shop"], ["show", "tap-shop.orders"]):
         result = run(filled, *args)
         assert (result.exit_code, said in result.stderr) == (5, True), args

@@ -32,7 +32,7 @@ def test_no_two_options_share_a_name(name: str) -> None:
 
 SEVERAL_KINDS = {
     "--columns": "names of columns, and for create-table types too",
-    "--delete": "a version, or whether to delete what is published",
+    "--delete": "a version, or whether to delete the published files",
     "--format": "formats of rows, of pages, of annotations, of paths",
     "--if-transaction": "a transaction, for query also of each table",
     "--key": "rows by their ids, or columns that are to be the key",

@@ -109,7 +109,7 @@ def test_one_that_cannot_be_told_hides_no_other(shop: Lake, tmp_path: Path) -> N
     Path("out/raw/thesis.txt").write_text("x")
     result = run(shop, "projections")
     assert result.exit_code == 2
-    assert "cannot be told" in result.stdout
+    assert "unknown" in result.stdout
     assert "staging.orders: never built" in result.stdout
     assert result.stderr.startswith("error: raw: ")
     found = by_name(run_json(shop, "projections", code=2))
@@ -243,8 +243,8 @@ def test_a_place_is_unpublished_as_it_is_typed(shop: Lake, tmp_path: Path) -> No
     ended = run(shop, "unpublish", "out/../out/x", "--delete", "--yes")
     assert ended.exit_code == 0, ended.output
     assert ended.output == (
-        f"{one.name} is not published any more: what was published at {one.name} (parquet) is "
-        "deleted; what Singerlake did not write stays there (v9/mine)\n"
+        f"{one.name} is no longer published: the files at {one.name} (parquet) are deleted; files "
+        "that Singerlake did not write stay (v9/mine)\n"
     )
     assert (tmp_path / "out" / "x" / "v9" / "mine").exists()
     assert Lake.open(shop.store.uri).annotations().published == {}

@@ -48,7 +48,8 @@ def test_a_script_ends_at_the_first_command_that_fails(shop: Lake) -> None:
     assert "2,000" in done.stdout
     assert "last sync" not in done.stdout
     assert done.stderr.endswith(
-        "note: the shell ends at line 2: what follows is not run (--keep-going runs it)\n"
+        "note: the shell ends at line 2: the following commands are not run (--keep-going runs "
+        "them)\n"
     )
 
 
@@ -107,7 +108,7 @@ def test_a_command_does_not_read_the_commands_after_it(shop: Lake) -> None:
     )
     assert done.returncode == 2
     assert "Drop tap-shop.orders" in done.stderr
-    assert "nobody answers: a script adds --yes" in done.stderr
+    assert "no answer on standard input: add --yes in scripts" in done.stderr
     assert "No such command 'y'" in done.stderr
     assert "tap-shop.orders" in done.stdout
 
@@ -120,7 +121,7 @@ def test_a_shell_in_a_shell_is_refused(shop: Lake) -> None:
 
 def test_what_is_no_text_is_said(shop: Lake) -> None:
     done = run(shop, "shell", input=b"ls\n\xff\n")
-    assert (done.exit_code, "no text in UTF-8" in done.stderr) == (2, True)
+    assert (done.exit_code, "not UTF-8 text" in done.stderr) == (2, True)
 
 
 def test_other_settings_than_those_spark_runs_with_are_refused(
@@ -134,7 +135,7 @@ def test_other_settings_than_those_spark_runs_with_are_refused(
         shared.begin_spark(None, ())
         shared.begin_spark("local[1]", ())
         for other in ((None, ("spark.x=1",)), ("local[2]", ())):
-            with pytest.raises(UsageError, match="Spark runs in this shell already"):
+            with pytest.raises(UsageError, match="Spark is already running in this shell, with"):
                 shared.begin_spark(*other)
 
 

@@ -67,7 +67,7 @@ def test_lines_make_entries(text: str, found: list[tuple[int, list[str]]]) -> No
 def test_a_quote_that_is_never_closed_is_said() -> None:
     for text, words in (
         ("query 'select 1\nls", "a quote is never closed"),
-        ("freeze \\", "the last line goes on"),
+        ("freeze \\", "the last line is incomplete:"),
         ("/* a\nls", "a comment is never closed"),
     ):
         with pytest.raises(UsageError, match=words):

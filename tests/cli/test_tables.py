@@ -81,7 +81,7 @@ def test_wide_letters_take_two_columns() -> None:
 
 @pytest.mark.parametrize("room", [20, 40, 60])
 def test_lines_are_wrapped_at_words_and_hang(room: int) -> None:
-    text = "from transaction 7 on the state cannot be read: files are gone; singerlake verify x"
+    text = "from transaction 7 on, snapshots cannot be read: files are missing; singerlake verify x"
     lines = output.wrapped(text, room, 2).splitlines()
     assert max(map(len, lines)) <= room
     assert " ".join(line.strip() for line in lines) == text

@@ -104,21 +104,33 @@ BEFORE_JAVA: list[tuple[str, str | bytes | pa.Table, list[str], int, str]] = [
     ("a.csv", "id,name\n1,x\n", ["--delimiter", "::"], 2, "is not one character"),
     ("a.csv", "id,name\n1,x\n", ["--encoding", "klingon"], 2, "there is no encoding 'klingon'"),
     ("a.csv", "1,x\n", ["--columns", "id,nmae"], 2, "'nmae'|did you mean name?"),
-    ("a.csv", "id\n1\n", ["--types", "id:integer"], 2, "--types is for a new table"),
-    ("a.csv", "id\n1\n", ["--key", "name"], 2, "--key is for a new table|its key: id"),
+    ("a.csv", "id\n1\n", ["--types", "id:integer"], 2, "--types needs a new table"),
+    ("a.csv", "id\n1\n", ["--key", "name"], 2, "--key needs a new table|its key: id"),
     ("a.csv", "id\n1\n", ["--if-transaction", "7"], 4, "7"),
     ("a.csv", "id\n1\n", ["--label", "q3"], 2, "--new-version"),
     ("a.csv", "id\n1\n", ["--rejects", "r.txt"], 2, "end it in .csv or .jsonl"),
-    ("a.csv", "id\n1\n", ["--rejects", "a.csv"], 2, "a.csv is there already"),
+    ("a.csv", "id\n1\n", ["--rejects", "a.csv"], 2, "a.csv already exists"),
     ("a.jsonl", '{"id": 1}', ["--null", "x"], 2, "--null is for CSV, and this is jsonl"),
     ("a.jsonl", '{"id": 1}', ["--columns", "id"], 2, "--columns is for CSV"),
-    ("a.parquet", "id\n1\n", [], 5, "a.parquet is no whole Parquet file"),
-    ("a.parquet", pa.table({"id": [1], "name": [b"x"]}), [], 5, "type binary, which has no place"),
+    ("a.parquet", "id\n1\n", [], 5, "a.parquet is not a complete Parquet file"),
+    (
+        "a.parquet",
+        pa.table({"id": [1], "name": [b"x"]}),
+        [],
+        5,
+        "which a lake cannot store",
+    ),
     ("a.parquet", pa.table({"id": ["x"]}), [], 5, "type string in the file, and int64 in the"),
     ("a.parquet", pa.table({"id": [1], "nmae": [1]}), [], 5, "'nmae'|did you mean name?"),
     ("a.parquet", pa.table({"name": ["x"]}), [], 5, "lacks the column 'id'"),
-    ("a.txt", "id\n1\n", [], 2, "say --format csv|tsv|jsonl|parquet"),
-    ("a.csv.gz", gzip.compress(b"id\n1\n", mtime=0)[:-9], [], 5, "a.csv.gz is no whole gzip file"),
+    ("a.txt", "id\n1\n", [], 2, "--format csv|tsv|jsonl|parquet"),
+    (
+        "a.csv.gz",
+        gzip.compress(b"id\n1\n", mtime=0)[:-9],
+        [],
+        5,
+        "a.csv.gz is not a complete gzip file",
+    ),
 ]
 
 
@@ -143,12 +155,12 @@ def test_what_is_wrong_with_a_file_as_a_whole_is_said_before_java_starts(
     ("args", "code", "says"),
     [
         ([ORDERS, "none.csv"], 3, "none.csv"),
-        ([ORDERS, "-"], 2, "standard input has no name that tells its format: say --format"),
+        ([ORDERS, "-"], 2, "standard input has no file name: set its format with --format"),
         ([ORDERS, "a.csv", "a.csv"], 2, "a.csv is named twice"),
         ([ORDERS, "a.csv", "--metadata", "files=3"], 2, "'files' is written by Singerlake itself"),
         ([ORDERS, "s3://b/a.tsv.gz"], 2, "aws s3 cp s3://b/a.tsv.gz -|… - --format tsv"),
         ([ORDERS, "https://h/a?b=1"], 2, "curl -fsS 'https://h/a?b=1'"),
-        ([f"{ORDERS}.@1", "a.csv"], 2, "is a past state: upload into the table itself"),
+        ([f"{ORDERS}.@1", "a.csv"], 2, "is a past snapshot: upload into the table itself"),
         (["tap-shop.order", "a.csv", "--mode", "update"], 3, "tap-shop.orders"),
         (["tap-shop.order", "a.csv", "--if-transaction", "1"], 2, "this one is new"),
         (["tap-shop.order", "a.csv", "--types", "id:intger"], 2, "did you mean integer"),
@@ -196,9 +208,12 @@ def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes
         ("id,name\n1,x\n2,y\n1,z\n", "a.csv, line 4|'1'|line 2"),
         (
             "id,total\n1,1.005\n",
-            "a.csv, line 2, column 'total': '1.005' is no decimal of at most 2",
+            "a.csv, line 2, column 'total': '1.005' is not a valid decimal of at most 2",
         ),
-        ('id,day\n1,2026-01-01\n4,"2026-02-30"\n', "line 3, column 'day': '2026-02-30' is no date"),
+        (
+            'id,day\n1,2026-01-01\n4,"2026-02-30"\n',
+            "column 'day': '2026-02-30' is not a valid date",
+        ),
     ):
         write("a.csv", content)
         check_refused(run(shop, "upload", ORDERS, "a.csv"), 5, says)
@@ -267,7 +282,7 @@ def test_rejects_lists_what_every_stage_finds(shop: Lake) -> None:
 
 
 def test_rejects_say_that_they_are_not_all(tmp_path: Path) -> None:
-    found = [Problem("a.csv", 2, "id", "x", "is no integer")]
+    found = [Problem("a.csv", 2, "id", "x", "is not a valid integer")]
     for name, last in (
         ("r.csv", ',,,,"and 9 more, not listed: correct these first"'),
         ("r.jsonl", "and 9 more, not listed: correct these first"),
@@ -387,7 +402,12 @@ def test_a_new_table_is_shown_before_it_is_made(shop: Lake) -> None:
     for table, content, options, says in (
         ("views.a", "id,n\n1,x\n2,y\n1,z\n", ["--key", "id"], "line 4|'1'|line 2"),
         ("views.a", "id,n\n1,x\n,y\n", ["--key", "id"], "line 3, column 'id': cannot be null"),
-        ("views.a", "id\nx\n", ["--types", "id:integer"], "line 2, column 'id': 'x' is no integer"),
+        (
+            "views.a",
+            "id\nx\n",
+            ["--types", "id:integer"],
+            "column 'id': 'x' is not a valid integer",
+        ),
         ("views.a", "id,n\n1\n", [], "line 2: has 1 cell"),
     ):
         write("b.csv", content)

@@ -44,7 +44,7 @@ REFUSED: list[tuple[list[str], int, str]] = [
     (["none/*.pdf"], 3, "no file or folder none/*.pdf"),
     (["docs/{a,b}.txt"], 3, "no file or folder docs/{a,b}.txt|braces"),
     (["docs/{a,b}*.txt"], 5, "no file matches docs/{a,b}*.txt|braces"),
-    (["docs/a.txt"], 2, "does not tell its format|of documents, name the folder"),
+    (["docs/a.txt"], 2, "does not specify a format|for documents, name the folder"),
     (["docs/none*.csv"], 5, "no file matches docs/none*.csv"),
     ([".hidden-link"], 5, "'x' is a link"),
 ]
@@ -122,7 +122,7 @@ def test_a_folder_and_what_becomes_of_it(lake: Lake, work: Path) -> None:
     done, counts = upload("docs/*", "--mode", "upsert")
     assert (counts, done["paths_from"]) == ((0, 0, 0, 2), "docs")
     result = run(lake, "upload", DOCS, "docs/sub/../*", "--mode", "upsert", "--dry-run")
-    assert "paths are told from docs/sub/.." in result.stdout.splitlines()
+    assert "paths are relative to docs/sub/.." in result.stdout.splitlines()
     shown = run_json(lake, "files", "ls", f"{DOCS}.1")
     assert [one["name"] for one in shown] == ["a.txt", "b.txt", "sub/c.pdf"]
     result = run(lake, "files", "export", f"{DOCS}.1", "out")

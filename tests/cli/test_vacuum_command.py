@@ -104,7 +104,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["7", "", "d", "-1d", "7 days", "1e3s", "7d7d", "nan"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="write it as 7d, 36h or 90min"):
+    with pytest.raises(click.BadParameter, match="for example 7d, 36h or 90min"):
         command.duration(text)
 
 
@@ -118,22 +118,22 @@ def test_sizes(text: str, count: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "MiB", "-1", "1XB", "1 MiB B", "1e6"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="write it as 128MiB"):
+    with pytest.raises(click.BadParameter, match="use a number and a unit, for example 128MiB"):
         command.size(text)
 
 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("tap.s", "--retain", "23h"), "a retention of 23 h is refused"),
+        (("tap.s", "--retain", "23h"), "a retention of 23 h is rejected"),
         (("tap.s", "--retain", "0"), "--no-retention-guard"),
-        (("tap.s", "--retain", "7"), "no duration"),
-        (("tap.s", "--target-file-bytes", "big"), "no size"),
+        (("tap.s", "--retain", "7"), "not a valid duration"),
+        (("tap.s", "--target-file-bytes", "big"), "not a valid size"),
         (("tap.s", "--target-file-bytes", "0"), "cannot be negative"),
-        ((), "name the tables to vacuum, or say --all"),
-        (("tap.s", "--all"), "name the tables to vacuum, or say --all"),
-        (("tap.s.1",), "a vacuum is of a whole table: say tap.s"),
-        (("tap.s", "--expire-history", "--only", "delete"), "--expire-history is left out"),
+        ((), "name the tables to vacuum, or use --all"),
+        (("tap.s", "--all"), "name the tables to vacuum, or use --all"),
+        (("tap.s.1",), "a vacuum needs a whole table: name tap.s"),
+        (("tap.s", "--expire-history", "--only", "delete"), "--only excludes --expire-history:"),
     ],
 )
 @pytest.mark.usefixtures("no_spark")
@@ -300,7 +300,7 @@ def test_tables_of_a_tap_and_others_are_vacuumed_once(lake: Lake) -> None:
         "tap-shop.a",
     ]
     result = run(lake, "vacuum", "tap-shob")
-    assert result.exit_code == 2 and "'tap-shob' is no tap of the lake" in result.output
+    assert result.exit_code == 2 and "'tap-shob' is not a tap of the lake" in result.output
 
 
 def test_what_was_written_is_set_off_against_what_was_freed() -> None:
@@ -356,7 +356,7 @@ def test_two_at_once_the_second_exits_4_and_says_so(
     with vacuum_lock(lake.store, NAME, "first", options):
         result = run(lake, "vacuum", "tap.s", *NOW)
     assert result.exit_code == 4, result.output
-    assert "another vacuum of tap.s is at work: let it finish" in result.output
+    assert "another vacuum of tap.s is running: let it finish" in result.output
     assert data_files(lake) == before
     assert run(lake, "vacuum", "tap.s", *NOW).exit_code == 0
 

@@ -137,8 +137,7 @@ def test_a_table_that_no_catalogue_lists_is_noted(shop: Lake) -> None:
     Path(shop.store.uri, "raw/tap/catalogue.json").unlink()
     result = run(shop, "verify", "--all")
     assert result.exit_code == 0
-    assert "note: raw/tap/catalogue.json is not there, and is only derived" in result.stdout
+    assert "note: raw/tap/catalogue.json is missing, and can be derived" in result.stdout
     assert (
-        "note: no catalogue lists tap.orders: singerlake rebuild tap.orders adds it"
-        in result.stdout
+        "note: no catalog lists tap.orders: singerlake rebuild tap.orders adds it" in result.stdout
     )

@@ -39,7 +39,7 @@ def test_catalogue_that_differs_from_a_log_is_noted(lake: Lake) -> None:
     file = Path(lake.store.uri, names.catalogue("tap"))
     file.write_text(file.read_text().replace('"integer"', '"intefer"'))
     result = run(lake, "verify", "--all")
-    said = "note: raw/tap/catalogue.json does not say of tap.orders what its log says"
+    said = "note: raw/tap/catalogue.json does not match the log of tap.orders"
     assert said in result.stdout and result.exit_code == 0
     assert run(lake, "rebuild", "tap.orders").exit_code == 0
     assert run_json(lake, "verify", "--all")[-1]["table"] == "tap.orders"

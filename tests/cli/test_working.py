@@ -198,7 +198,7 @@ def test_a_terminal_that_cannot_erase_gets_none() -> None:
 
 def test_a_job_that_cannot_say_how_far_it_is_goes_on() -> None:
     def broken() -> tuple[str, int, int]:
-        raise ConnectionError("Java is gone")
+        raise ConnectionError("Java is missing")
 
     def run() -> None:
         working.EVERY_SECONDS = 0.02
@@ -233,7 +233,7 @@ def test_an_undo_is_printed_when_the_bar_is_gone(
     @contextmanager
     def bar(_: str) -> Iterator[None]:
         yield
-        happened.append("the bar is gone")
+        happened.append("the bar is missing")
 
     done = Undone([2], None, 0, 0, 0, (), "")
     monkeypatch.setattr("singerlake.ops.undo.undo", lambda *_, **__: done)
@@ -241,5 +241,5 @@ def test_an_undo_is_printed_when_the_bar_is_gone(
     monkeypatch.setattr("singerlake_cli.output.say", lambda text, **_: happened.append(text))
     result = run(lake, "undo", "t.s", "2")
     assert result.exit_code == 0, result.output
-    said = "t.s: nothing of transaction 2 is left to undo: its rows are as they were before"
-    assert happened[-2:] == ["the bar is gone", said]
+    said = "t.s: nothing of transaction 2 is left to undo: its rows are already as before"
+    assert happened[-2:] == ["the bar is missing", said]

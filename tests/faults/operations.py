@@ -553,7 +553,7 @@ class Undrop(Drop):
         table = plain.tables(dump)[self.table]
         dropped = plain.is_dropped(table.log)
         assert not (dropped and done)
-        assert len(plain.blocks_now(table.log)) == 2, "it cannot come back"
+        assert len(plain.blocks_now(table.log)) == 2, "it cannot be restored"
         assert table.state() == ([] if dropped else self.rows)
 
 

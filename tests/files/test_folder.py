@@ -190,9 +190,9 @@ def test_a_file_that_is_not_what_was_found_is_refused(place: Path) -> None:
     with pytest.raises(InputError, match="changed while docs was read"):
         list(folder.pieces(large))
     for change, says in (
-        (lambda path: path.unlink(), "is gone"),
-        (lambda path: path.symlink_to("sub/b.txt"), "no plain file"),
-        (lambda path: (path.unlink(), os.mkfifo(path)), "no plain file"),
+        (lambda path: path.unlink(), "was deleted"),
+        (lambda path: path.symlink_to("sub/b.txt"), "not a regular file"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "not a regular file"),
     ):
         change(place / "a.txt")
         with pytest.raises(InputError, match=says):

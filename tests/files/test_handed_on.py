@@ -74,7 +74,7 @@ def test_uris_are_read_by_others(folder: Path) -> None:
     assert row["photo"]["uri"].startswith(f"{folder.as_uri()}/lake/raw/")
     assert row["photo"]["singerlake.uri"] == "a b#?%.jpg"
     Path("elsewhere").mkdir()
-    with pytest.raises(InputError, match="below none of file_roots"):
+    with pytest.raises(InputError, match="below any of file_roots"):
         copy(file_roots=["elsewhere"])
 
 

@@ -92,7 +92,7 @@ def test_the_retention_begins_when_the_last_row_went(table: Table) -> None:
     assert not plan.garbage.content
     start = len(NAME.folder)
     [kept] = [i for i in plan.garbage.kept if file_paths.is_content(i.key[start:])]
-    assert "named by no row since transaction 4" in kept.reason
+    assert "referenced by no row since transaction 4" in kept.reason
     later = vacuum.plan_vacuum(table.store, table.snapshot(), old, now=time.time() + 3601)
     assert len(later.garbage.content) == 1
 
@@ -112,7 +112,7 @@ def test_files_of_a_run_that_failed_are_leftovers(table: Table) -> None:
         sync("lake", {7: "d", 8: "gone"})
     assert len(stored(table.store)) == 4
     young = vacuum.plan_vacuum(table.store, table.snapshot(), replace(AT_ONCE, retain_seconds=60.0))
-    assert "no row names" in next(i for i in young.garbage.kept if "files/" in i.key).reason
+    assert "no row references" in next(i for i in young.garbage.kept if "files/" in i.key).reason
     clean(table)
     assert stored(table.store) == listed(table)
 

@@ -77,7 +77,7 @@ def test_a_manifest_reads_back() -> None:
 
 
 def test_an_entry_under_another_number() -> None:
-    with pytest.raises(DamagedError, match="says that it is transaction 1"):
+    with pytest.raises(DamagedError, match="contains the number of transaction 1"):
         format_log.decode_entry(format_log.seal_entry(ENTRY)[1], 2, "x")
 
 

@@ -24,10 +24,10 @@ def test_types_of_columns() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a:intger", "character 3: 'intger' is no type: did you mean integer"),
+        ("a:intger", "character 3: 'intger' is not a type: did you mean integer"),
         ("a:integer, b", "character 13"),
         ("a:integer,a:string", "character 11: there is a column 'a' already"),
-        ("a:integer not null", "a type is all that can be said here of column 'a'"),
+        ("a:integer not null", "only a type is allowed here for column 'a'"),
         ("", "character 1"),
         ("a:decimal", "decimal"),
     ],

@@ -887,7 +887,7 @@ class World:
         model = self.model
         wanted = model.undone(number, mode)
         if wanted.conflicts and mode is OnConflict.FAIL:
-            with pytest.raises(ConflictError, match="touched again"):
+            with pytest.raises(ConflictError, match="changed again"):
                 undo(self.spark, self.table, [number])
             return
         done = undo(self.spark, self.table, [number], on_conflict=mode)
@@ -1032,7 +1032,7 @@ class World:
                 assert disk.model.texts(at) == model.texts(at), f"state at {at}"
             else:
                 with pytest.raises(
-                    NotFoundError, match="history was dropped|the table was dropped then"
+                    NotFoundError, match="history has expired|the table was dropped then"
                 ):
                     snapshot.at(at)
         assert [v["number"] for v in disk.versions] == sorted(model.versions)

@@ -170,7 +170,7 @@ def test_freezing_what_is_about_to_be_given_up(world: World) -> None:
     """The freeze comes first: the vacuum gives in, and leaves nothing behind."""
     files = {b.file for b in world.plain.snapshot().blocks}
     world.store.stop("put", "transactions/", lambda: here.freeze(world.plain, at=2), skip=1)
-    with pytest.raises(ConflictError, match="version 2 of tap.s was frozen meanwhile"):
+    with pytest.raises(ConflictError, match="version 2 of tap.s was frozen in the meantime"):
         world.vacuum(world.stopping)
     assert {b.file for b in world.plain.snapshot().blocks} == files
     content = here.content(world.plain, world.plain.snapshot_at("2"))
@@ -257,7 +257,7 @@ def test_a_second_vacuum(world: World, dead: bool) -> None:
             world.vacuum(stale_seconds=0.3, lock_wait_seconds=60)
             return
         # The first is refreshed in the background, by which it is seen to live.
-        with pytest.raises(ConflictError, match="another vacuum of tap.s is at work"):
+        with pytest.raises(ConflictError, match="another vacuum of tap.s is running"):
             world.vacuum(stale_seconds=2, lock_wait_seconds=60)
 
     world.store.stop("put", "transactions/", second, skip=1)

@@ -18,6 +18,6 @@ def test_the_page_says_what_becomes_of_odd_inputs(spark: SparkSession, tmp_path:
     assert filled(page, rows) == page, "write it anew with: python -m tests.odd_inputs"
     for spec, value, by_default, strictly, read in rows:
         # Taken and readable, or refused in words; and who asks for it, refused at the door.
-        assert (by_default == "refused") == (read == "–"), (spec, value)
-        assert (by_default == "taken, with a warning") == (read == "an error that names it")
-        assert (strictly == "refused") == (by_default != "taken"), (spec, value)
+        assert (by_default == "rejected") == (read == "–"), (spec, value)
+        assert (by_default == "accepted, with a warning") == (read == "an error that names it")
+        assert (strictly == "rejected") == (by_default != "accepted"), (spec, value)

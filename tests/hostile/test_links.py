@@ -185,7 +185,7 @@ def test_a_link_in_the_place_of_a_file(
     store = LocalStore(root)
     key = path.relative_to(root).as_posix()
     for read in (lambda: store.get(key), lambda: list(store.list("raw/"))):
-        with pytest.raises(DamagedError, match="is a symbolic link, and none is followed"):
+        with pytest.raises(DamagedError, match="is a symbolic link, which is not followed"):
             read()
     said = use(root)
     assert all("is a symbolic link" in one for one in said if one), said

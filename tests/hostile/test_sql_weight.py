@@ -31,7 +31,7 @@ def test_a_row_without_measure_is_one_plain_line(spark: SparkSession, lake: Lake
     with pytest.raises(SingerlakeError) as caught:
         list(query(spark, lake, sql).rows())
     # Which of the two it meets first is a matter of the heap.
-    assert "a row of the answer takes" in str(caught.value) or "memory" in str(caught.value)
+    assert "a row of the result takes" in str(caught.value) or "memory" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "collectToPython" not in str(caught.value)
     assert time.monotonic() - began < 60
@@ -165,6 +165,6 @@ def test_a_task_without_memory_does_not_end_java(spark: SparkSession, lake: Lake
 
 @pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError, EOFError])
 def test_java_that_ends_is_one_line(error: type[Exception]) -> None:
-    words = "Java ended, most likely for lack of memory: ask"
+    words = "Java ended, most likely for lack of memory: request"
     with pytest.raises(SingerlakeError, match=words), plain_errors():
         raise error("Error while sending or receiving")

@@ -108,13 +108,13 @@ def change(root: Path, number: int, **members: Any) -> None:
 
 
 def test_an_entry_that_was_exchanged_is_found(root: Path) -> None:
-    """Its own hash is right; the next one was written after another."""
+    """Its own hash is right; the next one was written after a different."""
     change(root, 2, commit="another")
     assert ids_in(store_of(root)) == [1, 2, 3, 4]  # by the manifest
     [problem] = [p for p in check_log(store_of(root), TABLE).problems if p.what == "log"]
     assert problem.where == TABLE.transaction(3)
     (root / TABLE.manifest).unlink()
-    with pytest.raises(DamagedError, match="transaction 3 .* was written after another"):
+    with pytest.raises(DamagedError, match="transaction 3 .* was written after a different"):
         read_snapshot(store_of(root), TABLE)
 
 
@@ -125,7 +125,7 @@ def test_an_entry_behind_the_manifest_must_follow_it(root: Path) -> None:
     (root / TABLE.manifest).write_bytes(manifest)
     assert ids_in(store) == [1, 2, 3, 4, 5]
     change(root, 5, previous="0" * 64)
-    with pytest.raises(DamagedError, match="transaction 5 .* was written after another"):
+    with pytest.raises(DamagedError, match="transaction 5 .* was written after a different"):
         read_snapshot(store, TABLE)
 
 
@@ -172,7 +172,7 @@ def test_an_entry_of_format_1_cannot_follow_one_of_format_2(root: Path) -> None:
 def test_a_first_entry_in_the_place_of_another(root: Path) -> None:
     value = json.loads(path(root, 3).read_bytes())
     del value["previous"]
-    with pytest.raises(DamagedError, match="which entry it follows"):
+    with pytest.raises(DamagedError, match="the entry that it follows"):
         decode_entry(resealed(value), 3, "it")
 
 
@@ -223,7 +223,7 @@ def test_a_bit_in_the_number_of_the_format_is_damage(root: Path) -> None:
         assert changed != good
         file.write_bytes(changed)
         if key == TABLE.manifest:
-            assert ids_in(store) == [1, 2, 3, 4], "it is only derived"
+            assert ids_in(store) == [1, 2, 3, 4], "it can be derived"
             file.write_bytes(good)
         else:
             with pytest.raises(DamagedError, match="is damaged: its bytes do not have") as told:

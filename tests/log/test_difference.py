@@ -126,7 +126,7 @@ def test_how_rows_find_each_other(
     said = " ".join(compared.notes())
     assert (matching is Matching.KEY) is (said == "")
     if matching is Matching.LATER_KEY:
-        assert f"told apart by that of the head (transaction 2) ({', '.join(after)})" in said
+        assert f"matched by that of the head (transaction 2) ({', '.join(after)})" in said
 
 
 def test_a_key_of_another_type_is_not_the_same_key(lake: Lake) -> None:

@@ -135,7 +135,7 @@ def test_who_read_rows_before_commits_nothing_after(table: Table, operation: Ope
         commits()
         assert refresh(table.store, before).number == 9
         return
-    with pytest.raises(ConflictError, match=r"erased meanwhile \(transaction 8\)"):
+    with pytest.raises(ConflictError, match=r"erased in the meantime \(transaction 8\)"):
         commits()
 
 
@@ -145,7 +145,7 @@ def test_a_freeze_that_read_before_an_erasure_makes_no_version(table: Table) -> 
     head = table.snapshot()
     wanted = freezing.plan(head, at=2)
     erase(table)
-    with pytest.raises(ConflictError, match="erased meanwhile"):
+    with pytest.raises(ConflictError, match="erased in the meantime"):
         freezing.commit_version(table.store, head, wanted, rows=2, fingerprint="0" * 32)
     assert len(table.snapshot().frozen) == 2
 

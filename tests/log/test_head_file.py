@@ -238,7 +238,7 @@ def test_what_a_vacuum_has_announced_no_writer_names(store: BrokenStore) -> None
             update_checkpoint(store.store, head)
 
     store.before = before
-    with pytest.raises(ConflictError, match="took .* for a leftover"):
+    with pytest.raises(ConflictError, match="took .* for an orphan file"):
         TableWriter(store, TABLE).commit(staged)
     assert len(announced) == 1
     store.before = lambda *_: None
@@ -343,7 +343,7 @@ def test_a_log_that_lost_its_end_is_noticed(store: BrokenStore) -> None:
     """The head file tells of a transaction that is not there; so it is as if it were not."""
     for number in (4, 5):
         store.delete(TABLE.transaction(number))
-    with pytest.raises(DamagedError, match=r"lost transaction|files that nothing names"):
+    with pytest.raises(DamagedError, match=r"lost transaction|files that no entry lists"):
         store.delete(TABLE.transaction(3))
         commit(store, 6)
 

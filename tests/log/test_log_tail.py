@@ -60,10 +60,10 @@ def test_a_hole_is_where_the_log_ends_or_an_error(far: FarStore) -> None:
     entry.unlink()
     assert [one.number for one in log.entries(far, TABLE, 5)] == list(range(6, 30))
     (far.place / TABLE.manifest).unlink()
-    with pytest.raises(DamagedError, match="lacks transaction 30, and goes on to 60: bring"):
+    with pytest.raises(DamagedError, match="lacks transaction 30, and continues to 60: restore"):
         log.read_snapshot(far, TABLE)
     (far.place / TABLE.transaction(1)).unlink()  # as where a first copy was stopped
-    with pytest.raises(DamagedError, match="1, and goes on to 60: if a copy to here was stopped"):
+    with pytest.raises(DamagedError, match="1, and continues to 60: if a copy to this place"):
         log.read_snapshot(far, TABLE)
     hints = {one.where: one.hint for one in check_log(far, TABLE).problems}
     assert hints[TABLE.transaction(1)].startswith(log.IF_COPIED)

@@ -311,7 +311,7 @@ def test_who_was_held_up_does_not_refresh_over_another(root: Path) -> None:
     store.writes.clear()
     assert held._refresh() is False
     assert store.writes == []
-    with pytest.raises(ConflictError, match="stood still"):
+    with pytest.raises(ConflictError, match="was not refreshed"):
         held.check()
     held.release()
 
@@ -327,7 +327,7 @@ def test_a_refresh_that_comes_too_late_does_not_count(root: Path) -> None:
 
     store.before = held_up
     assert held._refresh() is False
-    with pytest.raises(ConflictError, match="stood still"):
+    with pytest.raises(ConflictError, match="was not refreshed"):
         held.check()
     held.release()
 

@@ -105,7 +105,7 @@ def test_what_is_asked_wrongly(table: Table, lake: Lake) -> None:
 def test_two_at_once_delete_it_once(table: Table) -> None:
     seen = table.snapshot()
     delete_version(table.store, seen, "2", WHY)
-    with pytest.raises(ConflictError, match="deleted meanwhile by somebody else"):
+    with pytest.raises(ConflictError, match="deleted by another process in the meantime"):
         delete_version(table.store, seen, "2", "me too")
     freeze(table, 3)  # a freeze in between is no conflict
     delete_version(table.store, seen, "1", WHY)
@@ -156,7 +156,7 @@ def test_a_deletion_between_a_plan_and_its_commit_keeps_the_rows(table: Table) -
     assert table.snapshot().readable(2)
     # One that was frozen and deleted in between would have needed what went.
     planned = {before.summary(number).last_block for number in plan.protected} - {2}
-    with pytest.raises(ConflictError, match="version 2 of tap.s was frozen meanwhile"):
+    with pytest.raises(ConflictError, match="version 2 of tap.s was frozen in the meantime"):
         conflicts.check_versions_kept(deleted, planned, plan.floor)
 
 

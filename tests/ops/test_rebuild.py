@@ -102,7 +102,7 @@ def test_entries_lost_at_the_beginning_are_adopted_from_the_files(filled: Lake) 
 def test_an_entry_lost_in_the_middle_is_named(filled: Lake) -> None:
     lose(filled, ("manifest.json",))
     (folder(filled) / "transactions" / f"{2:012d}.json").unlink()
-    with pytest.raises(DamagedError, match="lacks transaction 2, and goes on to 3"):
+    with pytest.raises(DamagedError, match="lacks transaction 2, and continues to 3"):
         everything(filled)
     with pytest.raises(DamagedError, match="lacks transaction 2"):
         rebuild_table(filled.store, NAME)

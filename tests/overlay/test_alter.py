@@ -101,7 +101,7 @@ def test_what_no_row_needed_a_look_for_is_asked_again(lake: Lake, table: Table) 
     assert not looks_at_rows(plan(before, wider, AlterOptions()))
     text = {**PROPERTIES, "n": {"type": "string"}}
     commit_rows(lake, "tap.s", text, ["id"], [{"id": 3, "n": "n/a"}])
-    with pytest.raises(ConflictError, match="only its rows can tell"):
+    with pytest.raises(ConflictError, match="its rows have to"):
         alter(table.store, before, wider)
     assert not table.snapshot().overlay.columns
 

@@ -27,7 +27,6 @@ NOT_RUN = {
     "orchestrators.md": "tests/orchestrators runs its examples",
     "readers.md": "tests/publish/test_readers.py runs it",
     "stores.md": "it needs buckets of Google and Azure",
-    "undoing.md": "its table is a reader's own; undo-a-bad-sync.md runs the commands",
 }
 """Guides that are not run from top to bottom, and why."""
 REFUSED = " 2>&1 || true"

@@ -120,15 +120,15 @@ def test_every_field_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "uri": "https://catalog.example.com",
         "credential": "",
     }
-    with pytest.raises(UsageError, match="WAREHOUSE_SECRET of the environment"):
+    with pytest.raises(UsageError, match="environment variable .*WAREHOUSE_SECRET"):
         target.check_set()
 
 
 PROJECTION = "version: 1\nprojections:\n- name: a\n  from: x.y\n  to: out\n"
 WRONG = [
     ("", "a file of projections is a mapping"),
-    ("version: 1\n", "line 1: projections is to be a list"),
-    ("version: 1\nprojections: []\n", "line 2: projections is to be a list"),
+    ("version: 1\n", "line 1: projections must be a list"),
+    ("version: 1\nprojections: []\n", "line 2: projections must be a list"),
     (PROJECTION.replace("version: 1\n", ""), "line 1: write version: 1"),
     (PROJECTION.replace(" 1", " 2"), "line 1: write version: 1"),
     (PROJECTION + "destinatoins: {}\n", "line 6: a file of projections has no field"),
@@ -136,14 +136,17 @@ WRONG = [
         PROJECTION + "  ordr_by: x\n",
         "line 6: a projection has no field 'ordr_by': did you mean ord",
     ),
-    (PROJECTION + "  name: b\n", "line 6, column 3: 'name' is there twice"),
-    (PROJECTION + "  key: &k id\n  order_by: *k\n", "line 7, column 13: aliases are not taken"),
+    (PROJECTION + "  name: b\n", "line 6, column 3: 'name' occurs twice"),
+    (PROJECTION + "  key: &k id\n  order_by: *k\n", "line 7, column 13: aliases are not supported"),
     (PROJECTION + "  sql: select 1 from x.y\n", "line 3: a has both sql and from"),
     (PROJECTION.replace("  from: x.y\n", ""), "line 3: a has no sql"),
     (PROJECTION.replace("  to: out\n", ""), "line 3: a has neither stage nor to"),
     (PROJECTION.replace("name: a", "key: a"), "line 3: this projection has no name"),
     (PROJECTION.replace("name: a", "name: 7"), "line 3: name: 7 is not text"),
-    (PROJECTION.replace("name: a", "name: a/b"), "line 3: name: 'a/b' is no name"),
+    (
+        PROJECTION.replace("name: a", "name: a/b"),
+        "line 3: name: 'a/b' is not a valid proj",
+    ),
     (PROJECTION.replace("from: x.y", "from: orders"), "line 4: from of a: 'orders' is not a table"),
     (PROJECTION.replace("from: x.y", "sql: select 1"), "line 4: sql of a: the SQL reads no table"),
     (PROJECTION.replace("from: x.y", "sql: select 1 from y"), "y is not a table: write it as tap"),
@@ -151,11 +154,11 @@ WRONG = [
     (PROJECTION.replace("to: out", "stage: x.y.1"), "line 5: stage of a: 'x.y.1' is a version"),
     (
         PROJECTION.replace("to: out", "stage: x.y\n  format: csv"),
-        "line 6: format of a is of no use",
+        "line 6: format of a has no effect",
     ),
     (PROJECTION.replace("to: out", "to: s4://x"), "line 5: to of a: no store for s4://"),
     (PROJECTION.replace("to: out", "to: s3://"), "line 5: to of a: 's3://' names no bucket"),
-    (PROJECTION + "  key: [id, id]\n", "line 6: key of a: 'id' is there twice"),
+    (PROJECTION + "  key: [id, id]\n", "line 6: key of a: 'id' occurs twice"),
     (PROJECTION + "  key: a,,b\n", "line 6: key of a: 'a,,b' lacks the name of a column"),
     (PROJECTION + "  order_by: [id, 3]\n", "line 6: order_by of a: 3 is not text"),
     (PROJECTION + "  order_by: id nulls first\n", "line 6: order_by of a: 'id nulls first': nulls"),
@@ -167,12 +170,18 @@ WRONG = [
         "line 6: format of a: 'parket' is not known: did you mean pa",
     ),
     (PROJECTION + "  compression: zip\n", "line 6: compression of a: 'zip' is not known: did you"),
-    (PROJECTION + "  file_size: large\n", "line 6: file_size of a: 'large' is no size"),
+    (PROJECTION + "  file_size: large\n", "line 6: file_size of a: 'large' is not a valid size"),
     (PROJECTION + "  keep: 2\n", "line 6: keep of a: it is '2': write it as a number and a unit"),
     (PROJECTION + "  versions: 'yes'\n", "line 6: versions of a: 'yes' is neither true nor false"),
     (PROJECTION + "  table: x.y\n", "line 6: table of a is for format: iceberg, and this is parq"),
-    (PROJECTION + "  format: iceberg\n  table: x\n", "line 7: table of a: 'x' names no table in a"),
-    (PROJECTION + "  format: csv\n  compression: lz4\n", "line 7: csv files are not compressed by"),
+    (
+        PROJECTION + "  format: iceberg\n  table: x\n",
+        "line 7: table of a: 'x' is not a table name",
+    ),
+    (
+        PROJECTION + "  format: csv\n  compression: lz4\n",
+        "line 7: csv files cannot be compressed",
+    ),
     (PROJECTION + "  destination: w\n", "line 6: there is no destination 'w': write it in destin"),
     (PROJECTION + "destinations: []\n", "line 6: destinations is a mapping"),
     (PROJECTION + "destinations:\n  1: {uri: x}\n", "line 6: 1 is not text"),
@@ -201,7 +210,7 @@ WRONG = [
     ),
     (
         PROJECTION.replace("out", "../x") + "  destination: w\ndestinations: {w: {uri: x}}\n",
-        "line 5: to of a: '../x' is no folder within the destination",
+        "line 5: to of a: '../x' is not a folder within the destination",
     ),
 ]
 
@@ -262,7 +271,7 @@ def test_what_is_declared_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(UsageError, match=r"projections\[0\].kee: .* did you mean keep"):
         declared()
     monkeypatch.setenv(declaration.SETTING, "{")
-    with pytest.raises(UsageError, match="is no JSON"):
+    with pytest.raises(UsageError, match="is not valid JSON"):
         declared()
     (tmp_path / "projections.yml").write_text(PROJECTION)
     with pytest.raises(UsageError, match="declared twice"):

@@ -129,7 +129,7 @@ class World:
         elif what == "revert":
             head = table.snapshot()
             past = [one.number for one in head.own_transactions if head.readable(one.number)]
-            revert(self.spark, table, past[said % len(past)], allow_misfits=True)
+            revert(self.spark, table, past[said % len(past)], allow_type_mismatches=True)
         elif what == "drop history":
             options = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
             vacuum_on_spark(self.spark, table, options)

@@ -80,11 +80,11 @@ def test_a_table_that_is_there_is_not_made_again() -> None:
                 projection("a", "tap_shop.orders", stage="s", line=3),
                 projection("b", "x.y", stage="s"),
             ],
-            r"a \(projections.yml, line 3\) and b have one staging table: staging.s",
+            r"a \(projections.yml, line 3\) and b have the same staging table: staging.s",
         ),
         (
             [projection("a", "tap_shop.orders", to="/x/../o"), projection("b", "x.y", to="/o/")],
-            "a and b have one destination: /o/",
+            "a and b have the same destination: /o/",
         ),
         (
             [
@@ -92,14 +92,14 @@ def test_a_table_that_is_there_is_not_made_again() -> None:
                 projection("b", "x.y", to="s3://b/o"),
                 projection("c", "x.y", to="s3://b/o-other"),
             ],
-            "the destinations of a and b lie one inside the other: s3://b/o/ and s3://b/o/in/",
+            "one destination of a and b is inside the other: s3://b/o/ and s3://b/o/in/",
         ),
         (
             [
                 projection("a", "x.y", to="/o", form=Format.ICEBERG, table="n.t"),
                 projection("b", "x.y", to="/p", form=Format.ICEBERG, table="n.t"),
             ],
-            "a and b are one table of the catalog: n.t",
+            "a and b have the same table in the catalog: n.t",
         ),
         (
             [projection("a", "staging.s", stage="s", line=4)],
@@ -112,8 +112,8 @@ def test_a_table_that_is_there_is_not_made_again() -> None:
                 projection("c", "staging.b", stage="c"),
                 projection("d", "staging.a", stage="d"),
             ],
-            r"^a \(projections.yml, line 4\) reads in a circle: a reads staging.c of c, c reads "
-            r"staging.b of b, b reads staging.a of a$",
+            r"^a \(projections.yml, line 4\) has a cyclic dependency: a reads staging.c of c, "
+            r"c reads staging.b of b, b reads staging.a of a$",
         ),
         (
             [projection("a", "select 1 from tap_shop.orders.1 version as of 2", to="o")],
@@ -152,7 +152,7 @@ def test_every_order_is_one_or_there_is_a_circle(reads: list[list[int]]) -> None
     try:
         found = arranged(TABLES, projections)
     except UsageError as error:
-        assert "circle" in str(error) or "its own" in str(error)
+        assert "cyclic" in str(error) or "its own" in str(error)
         # There is one: from every projection that is left one can go on for ever.
         left = dict(enumerate(known))
         while gone := [n for n, those in left.items() if not {int(t[9:]) for t in those} & {*left}]:

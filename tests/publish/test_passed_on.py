@@ -14,7 +14,7 @@ from singerlake.storage.options import StoreOptions
 def test_a_format_refuses_what_its_library_is_not_told() -> None:
     options = StoreOptions(sse="aws:kms", acl="private", requester_pays=True)
     target = Target("s3://bucket/shop", Format.DELTA, options=options)
-    with pytest.raises(UsageError, match="not told of acl"):
+    with pytest.raises(UsageError, match="has no settings for acl"):
         open_destination(Projection("a", "select 1", target=target))
     for format_ in (Format.PARQUET, Format.ICEBERG):  # all of it goes through our own store
         open_destination(

@@ -159,7 +159,7 @@ def test_one_that_fails_stops_only_its_readers(
     assert not (tmp_path / "out" / "cities").exists()
     result = run(shop, "publish", "--all", "--projections", str(file))
     assert result.exit_code == InvalidQueryError.exit_code, result.output
-    assert "cities: skipped: it reads what orders makes" in result.output
+    assert "cities: skipped: it reads the result of orders" in result.output
     assert "whole: up to date" in result.output
     found = run_json(shop, "publish", "--all", "--projections", str(file), code=2)
     assert [one["result"] for one in found] == ["failed", "skipped", "up to date"]
@@ -189,7 +189,7 @@ def test_ad_hoc(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -> N
     assert [row[0] for row in read(place)] == [7, 5, 3, 1]
     result = run(shop, "publish", *args, "--to", str(place), "--dry-run", "--full-refresh")
     assert (
-        result.output == f"{place}: would be done: 5 rows written, all of them: it was asked for\n"
+        result.output == f"{place}: would be done: 5 rows written, all of them: it was requested\n"
     )
     gone = {"_sdc_deleted_at": "2026-01-02T03:04:05Z"}
     sync(shop, [{"id": 11, **gone}, {"id": 12, **gone}])
@@ -341,7 +341,7 @@ projections:
     shop.publish(projections=file, spark=spark)
     wider = {**COLUMNS, "note": {"type": "string"}}
     commit_rows(shop, "tap-shop.orders", wider, ["id"], [{"id": 1, "total": 1, "note": "x"}])
-    with pytest.raises(UsageError, match="strict gets other columns: note string is new"):
+    with pytest.raises(UsageError, match="strict would get other columns: note string is new"):
         shop.publish(projections=file, spark=spark)
     assert "note" not in str(duckdb_columns(tmp_path / "out" / "strict"))
     assert "note" in str(duckdb_columns(tmp_path / "out" / "easy"))
@@ -362,8 +362,8 @@ def test_unpublish(spark: SparkSession, shop: singerlake.Lake, tmp_path: Path) -
     assert asked.exit_code == 1 and "7 rows" in asked.output
     assert len(read(place)) == 7
     ended = run(shop, "unpublish", "orders", "--projections", str(file))
-    assert ended.exit_code == 0 and "nobody updates it" in ended.output
-    assert "the next publish --all begins again" in ended.output
+    assert ended.exit_code == 0 and "is no longer updated" in ended.output
+    assert "the next publish --all publishes it again" in ended.output
     assert len(read(place)) == 7
     assert Lake.open(shop.store.uri).annotations().published == {}
     # The place tells whose it is, also where the lake has forgotten.
@@ -387,7 +387,7 @@ def test_somebody_else_publishes_meanwhile(
     one(publish(shop, [projection], None, EngineChoice.of(spark=spark)))
     from singerlake.publish.published import Commit
 
-    with pytest.raises(ConflictError, match=f"somebody else published at {tmp_path}/place "):
+    with pytest.raises(ConflictError, match=f"another process published at {tmp_path}/place "):
         destination.commit(base, Commit(base.position, base.schema, base.files, ()))
     assert len(read(tmp_path / "place")) == 10
 
@@ -414,15 +414,15 @@ def test_what_is_wrong_is_said_before_java_starts(shop: singerlake.Lake, tmp_pat
             (
                 ["--all", "orders", "--projections", file],
                 2,
-                "name projections or say --all, not both",
+                "name projections or use --all, not both",
             ),
-            (["--projections", file], 2, "say which projections: cities, orders, or --all"),
+            (["--projections", file], 2, "name projections: cities, orders, or --all"),
             (["order", "--projections", file], 2, "did you mean orders?"),
-            (["--table", "tap_shop.orders"], 2, "say where to publish it: --to"),
-            (["--to", str(other)], 2, "name the table whose rows are published"),
+            (["--table", "tap_shop.orders"], 2, "specify the destination with --to:"),
+            (["--to", str(other)], 2, "name the table to publish,"),
             (["orders", "--to", str(other)], 2, "not both"),
             (["--table", "tap_shop.order", "--to", str(other / "x")], 3, "tap-shop.orders"),
-            (["--table", "tap_shop.orders", "--to", str(other)], 2, "holds something else"),
+            (["--table", "tap_shop.orders", "--to", str(other)], 2, "contains something else"),
             (["--table", "tap_shop.orders", "--to", f"{shop.store.uri}/x"], 2, "inside the lake"),
         ):
             result = run(shop, "publish", *args)

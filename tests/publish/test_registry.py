@@ -67,7 +67,7 @@ def test_members_that_nobody_knows_stay(filled: Lake) -> None:
 
 
 def test_what_is_not_published_is_told_with_the_nearest(filled: Lake) -> None:
-    with pytest.raises(NotFoundError, match="nothing is published of this lake"):
+    with pytest.raises(NotFoundError, match="nothing is published from this lake"):
         registry.find(filled, "order")
     registry.enter(filled, "orders", ORDERS)
     with pytest.raises(NotFoundError, match="did you mean orders"):

@@ -91,13 +91,13 @@ def test_a_staging_table_that_somebody_else_changed(lake: Lake, clean: Projectio
     sync(lake, ORDERS)
     stage(lake, clean, ORDERS)
     sync(lake, "staging.orders")
-    assert texts(lake, clean) == {"clean": ["staging.orders: transaction 3 was no refresh"]}
+    assert texts(lake, clean) == {"clean": ["staging.orders: transaction 3 was not a refresh"]}
     other = projection("other", "tap_shop.orders", "mine")
     sync(lake, "staging.mine")
     found, wrong = status(lake, [clean, other])
     assert found.error is None
     assert isinstance(wrong.error, UsageError)
-    assert "staging.mine is a table that no projection made" in str(wrong.error)
+    assert "staging.mine is a table that no projection created" in str(wrong.error)
     drop_table(lake.store, lake.find("staging.orders")[0].snapshot(), AlterOptions())
     assert texts(lake, clean) == {"clean": ["staging.orders: never built"]}
 
@@ -126,7 +126,7 @@ def test_a_destination_that_is_gone(lake: Lake, raw: Projection) -> None:
     registry.enter(lake, "raw", publication)
     assert texts(lake, raw) == {"raw": []}
     shutil.rmtree(raw.target.uri)
-    assert texts(lake, raw) == {"raw": ["the destination is gone"]}
+    assert texts(lake, raw) == {"raw": ["the destination is missing"]}
     moved = replace(raw, target=replace(raw.target, uri=f"{raw.target.uri}-2"))
     assert texts(lake, moved) == {"raw": [f"never published here, but at {raw.target.uri}"]}
 
@@ -154,14 +154,14 @@ def test_a_source_that_is_another_or_cannot_be_read_again(
     with monkeypatch.context() as patched:
         patched.setattr("singerlake.log.table_state.TableState.readable", lambda *_: False)
         assert texts(lake, raw) == {
-            "raw": ["history of tap-shop.orders was dropped: will be built anew"]
+            "raw": ["history of tap-shop.orders was dropped: will be rebuilt"]
         }
     drop_table(lake.store, lake.find(ORDERS)[0].snapshot(), AlterOptions())
     (gone,) = status(lake, [raw])
     assert "has no table tap-shop.orders any more" in str(gone.error)
     sync(lake, ORDERS)
     assert texts(lake, raw) == {
-        "raw": ["tap-shop.orders is another table than the one that was read: will be built anew"]
+        "raw": ["tap-shop.orders is not the same table that was read: will be rebuilt"]
     }
     Path(lake.store.uri, "raw/tap-shop/orders/manifest.json").write_text("{")
     log = Path(lake.store.uri, "raw/tap-shop/orders/transactions")

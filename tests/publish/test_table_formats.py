@@ -142,7 +142,7 @@ def test_a_place_that_holds_something_else(place: Place) -> None:
 def test_another_projections_place(place: Place) -> None:
     publish(place.open(), FIRST, 1)
     other = projection(place.root, place.format, name="customers")
-    with pytest.raises(UsageError, match="holds the projection 'orders', not 'customers'"):
+    with pytest.raises(UsageError, match="contains the projection 'orders', not 'customers'"):
         place.open(other).published()
 
 
@@ -152,7 +152,7 @@ def test_somebody_else_committed_to_the_table(tmp_path: Path) -> None:
     from deltalake import write_deltalake
 
     write_deltalake(delta.root, SECOND, mode="append")
-    with pytest.raises(UsageError, match="version 1 was not made by Singerlake"):
+    with pytest.raises(UsageError, match="version 1 was not written by Singerlake"):
         delta.open().published()
 
     iceberg = Place(str(tmp_path / "iceberg"), Format.ICEBERG)
@@ -162,7 +162,7 @@ def test_somebody_else_committed_to_the_table(tmp_path: Path) -> None:
     catalog = SqlCatalog("default", uri=f"sqlite:///{iceberg.root}/catalog.db")
     catalog.load_table("singerlake.orders").append(SECOND)
     catalog.engine.dispose()
-    with pytest.raises(UsageError, match="was not made by Singerlake"):
+    with pytest.raises(UsageError, match="was not written by Singerlake"):
         iceberg.open().published()
 
 
@@ -252,11 +252,11 @@ def test_types_that_need_a_cast(place: Place, type_: pa.DataType, cast: str) -> 
 
 def test_what_delta_cannot_name(tmp_path: Path) -> None:
     place = Place(str(tmp_path / "t"), Format.DELTA).open()
-    with pytest.raises(UsageError, match="capitals"):
+    with pytest.raises(UsageError, match="ignores case"):
         place.file_schema(pa.schema({"Id": pa.int64(), "id": pa.int64()}), None)
     with pytest.raises(UsageError, match="no column names with ' '"):
         place.file_schema(pa.schema({"a b": pa.int64()}), None)
-    with pytest.raises(UsageError, match="time64.*Delta cannot say"):
+    with pytest.raises(UsageError, match="time64.*Delta cannot represent"):
         place.file_schema(pa.schema({"at": pa.time64("us")}), None)
 
 
@@ -315,7 +315,7 @@ def test_one_place_holds_no_two_forms(place: Place, tmp_path: Path) -> None:
 def test_columns_that_iceberg_takes_for_one(tmp_path: Path) -> None:
     place = Place(str(tmp_path / "t"), Format.ICEBERG).open()
     schema = pa.schema({"a.b": pa.int64(), "a": pa.struct({"b": pa.int64()})})
-    with pytest.raises(UsageError, match="two columns for one.*a.b"):
+    with pytest.raises(UsageError, match="ignores case.*a.b"):
         place.file_schema(schema, None)
     odd = pa.schema({"a.b": pa.int64(), 'é `"': pa.int64(), "": pa.int64(), "ID": pa.int64()})
     assert place.file_schema(odd, None).names == odd.names

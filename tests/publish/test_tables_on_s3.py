@@ -96,7 +96,7 @@ def test_deltas_credentials_are_those_that_boto3_finds(
         "AWS_REQUEST_PAYER": "true",
         "AWS_SERVER_SIDE_ENCRYPTION": "AES256",
     }
-    with pytest.raises(UsageError, match="deltalake.*not told of acl"):
+    with pytest.raises(UsageError, match="deltalake.*has no settings for acl"):
         storage_options("s3://b/t", StoreOptions(acl="bucket-owner-full-control"))
 
 

@@ -50,7 +50,7 @@ def test_an_object_of_a_store_is_read_like_a_file(lake: Lake) -> None:
     source = StoreFile("a.csv", lake.store, ".staging/x", len(LONG))
     assert b"".join(chunks(source)) == LONG
     gone = StoreFile("a.csv", lake.store, ".staging/y", 10)
-    with pytest.raises(SingerlakeError, match=r"a\.csv is gone"):
+    with pytest.raises(SingerlakeError, match=r"a\.csv is missing"):
         gone.read(0, 10)
 
 
@@ -62,7 +62,7 @@ def test_a_compressed_file_is_one_stream(tmp_path: Path, pack: object) -> None:
     assert compression is not None
     assert b"".join(inflated(source, compression)) == LONG
     for damaged in (data[:-5], data[: len(data) // 3], data + b"xyz123"):
-        with pytest.raises(DamagedError, match=r"a\.csv is no whole"):
+        with pytest.raises(DamagedError, match=r"a\.csv is not a complete"):
             list(inflated(_file(tmp_path, damaged), compression))
 
 
@@ -85,5 +85,5 @@ def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_file_is_said_plainly(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"there is no file .*b\.csv"):
         LocalFile.of(tmp_path / "b.csv")
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a seekable file"):
         LocalFile.of(tmp_path)

@@ -190,20 +190,20 @@ def test_nothing_is_cut_or_rounded() -> None:
     def refused(text: str, type_: Type) -> str:
         return cells.read(pa.array([text]), type_)[1][0]
 
-    assert refused("1.5", INTEGER) == "is no integer"
-    assert refused(str(2**63), INTEGER) == "is no 64-bit integer"
-    assert refused("1.005", MONEY) == "is no decimal of at most 2 digits behind the point"
-    assert refused("1e36", MONEY) == "is no decimal of at most 36 digits before the point"
-    assert refused("12,5", NUMBER) == "is no number"
-    assert refused("1e999", NUMBER) == "is no number that a double can hold"
-    fine = "is no timestamp of at most six digits behind the second"
+    assert refused("1.5", INTEGER) == "is not a valid integer"
+    assert refused(str(2**63), INTEGER) == "is not a valid 64-bit integer"
+    assert refused("1.005", MONEY) == "is not a valid decimal of at most 2 digits after the point"
+    assert refused("1e36", MONEY) == "is not a valid decimal of at most 36 digits before the point"
+    assert refused("12,5", NUMBER) == "is not a valid number"
+    assert refused("1e999", NUMBER) == "is not a valid number that a double can hold"
+    fine = "is not a valid timestamp of at most six digits after the second"
     assert refused("2020-01-01T10:00:00.1234567Z", TIMESTAMP) == fine
-    assert refused("2020-01-01T10:00:00Z", DATE) == "is no date"
+    assert refused("2020-01-01T10:00:00Z", DATE) == "is not a valid date"
     assert refused('{"n": 1, "zzz": 2}', NESTED).endswith("it has no member 'zzz'")
-    assert refused('[1, "x"]', ROWS).startswith("is no list<decimal(38,2)>: ")
-    assert refused("[1,", ROWS).startswith("is no JSON: ")
+    assert refused('[1, "x"]', ROWS).startswith("is not a valid list<decimal(38,2)>: ")
+    assert refused("[1,", ROWS).startswith("is not valid JSON: ")
     assert refused(r'["\ud800"]', ROWS).endswith("a lone surrogate")
-    assert refused("7", ROWS).startswith("is no list<decimal(38,2)>: array")
+    assert refused("7", ROWS).startswith("is not a valid list<decimal(38,2)>: array")
 
 
 def test_spellings_that_people_and_other_programs_use() -> None:
@@ -246,10 +246,10 @@ def test_number_with_a_long_exponent_is_refused_for_its_exponent(
 ) -> None:
     said = f"{kind} whose exponent has at most six digits"
     array, reasons = cells.read(pa.array([text]), type_)
-    assert (array.null_count, reasons) == (1, {0: f"is no {said}"})
+    assert (array.null_count, reasons) == (1, {0: f"is not a valid {said}"})
     if text[0] != "+":
         assert values.misfit(text.encode(), values.converter(type_), "x") == (
-            f"the value {text} of column 'x' is no {said}"
+            f"the value {text} of column 'x' is not a valid {said}"
         )
     for wrong in ("1e", "x1e9999999", "1e9999999x"):
-        assert cells.read(pa.array([wrong]), type_)[1] == {0: f"is no {kind}"}
+        assert cells.read(pa.array([wrong]), type_)[1] == {0: f"is not a valid {kind}"}

@@ -65,21 +65,24 @@ def test_a_table_that_has_such_columns_itself_keeps_them() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id,totl\n1,2\n", "a.csv, line 1, column 'totl': is no column of the table: did you mean"),
+        (
+            "id,totl\n1,2\n",
+            "a.csv, line 1, column 'totl': is not a column of the table: did you mean",
+        ),
         (
             "id;total\n1;2\n",
-            "column 'id;total': is no column of the table: specify --delimiter ';'",
+            "column 'id;total': is not a column of the table: specify --delimiter ';'",
         ),
         ("id,id\n1,2\n", "a.csv, line 1, column 'id': is there twice"),
         ("id,\n1,2\n", "a.csv, line 1: column 2 has no name: name all columns with --skip 1"),
-        ("total\n2\n", "a.csv, line 1, column 'id': is of the table's key, and must be there"),
+        ("total\n2\n", "a.csv, line 1, column 'id': is part of the table's key, and must exist"),
         ("", "a.csv, line 1: the file is empty"),
         ("\ufeff", "a.csv, line 1: the file is empty"),
         ("\nid\n", "a.csv, line 1: is blank, and should name the columns"),
         ('i"d\n', "a.csv, line 1: 'i\"d' has a quote in it"),
-        ('"id\n1\n', "a.csv, line 1: '\"id' begins with a quote that is never closed"),
-        (b"i\xe9d\n", "a.csv, line 1: 'i\\\\xe9d' is not in utf-8: say in which encoding"),
-        ("id\n1\n".encode("utf-16-le"), "has zeros in it, as UTF-16 has"),
+        ('"id\n1\n', "a.csv, line 1: '\"id' begins with an unclosed quote"),
+        (b"i\xe9d\n", "a.csv, line 1: 'i\\\\xe9d' is not in utf-8: set its encoding"),
+        ("id\n1\n".encode("utf-16-le"), "contains zero bytes, as UTF-16 does:"),
     ],
 )
 def test_a_header_that_is_no_good_is_one_plain_error(text: str | bytes, message: str) -> None:
@@ -100,20 +103,23 @@ def test_a_header_that_is_no_good_is_one_plain_error(text: str | bytes, message:
         ('id,name\n1,5" pipe\n', "line 2, column 'name': '5\" pipe' has a quote in it"),
         (
             'id,name\n1,"a"b\n2,c\n',
-            "line 2, column 'name': '\"a\"b' goes on behind its closing quote",
+            "line 2, column 'name': '\"a\"b' continues after its closing quote",
         ),
         (
             'id,name\n1,a\n2,"b\n3,c\n',
-            "line 3, column 'name': '\"b' begins with a quote that is never",
+            "line 3, column 'name': '\"b' begins with an unclosed quote",
         ),
         (b"id,name\n1,caf\xe9\n", "a.csv, line 2, column 'name': 'caf\\\\xe9' is not in utf-8"),
         ("id,name\n1,a\rb\n", "a.csv, line 2, column 'name': 'a\\rb' has a carriage return in it"),
-        ("id,name\n1,a\n12.5,b\n", "a.csv, line 3, column 'id': '12.5' is no integer"),
-        ("id,day\n1,31.12.2020\n", "a.csv, line 2, column 'day': '31.12.2020' is no date"),
-        ("id,_row_version\n1,x\n", "a.csv, line 2, column '_row_version': 'x' is no integer"),
+        ("id,name\n1,a\n12.5,b\n", "a.csv, line 3, column 'id': '12.5' is not a valid integer"),
+        ("id,day\n1,31.12.2020\n", "a.csv, line 2, column 'day': '31.12.2020' is not a valid date"),
+        (
+            "id,_row_version\n1,x\n",
+            "line 2, column '_row_version': 'x' is not a valid integer",
+        ),
         (
             "id,_delete\n1,maybe\n",
-            "a.csv, line 2, column '_delete': 'maybe' is no boolean: write true",
+            "a.csv, line 2, column '_delete': 'maybe' is not a valid boolean: use",
         ),
     ],
 )
@@ -162,7 +168,7 @@ def test_behind_a_quote_out_of_place_only_what_is_certain_is_said() -> None:
     assert said(text) == [
         "a.csv, line 2, column 'name': '5\" pipe' has a quote in it: put the cell in quotes, and "
         "double those within",
-        "a.csv, line 41, column 'id': 'x' is no integer",
+        "a.csv, line 41, column 'id': 'x' is not a valid integer",
     ]
     # Ranges behind it begin in or out of quotes, nobody can tell: their problems are none.
     problems = read(text, step=40)[1]
@@ -176,7 +182,7 @@ def test_null_text_and_columns_that_are_given() -> None:
     assert problems.total == 0
     assert [row["c1"] for row in rows] == [None, "NULL", ""]
     assert [row["line"] for row in rows] == [1, 2, 3]
-    with pytest.raises(UsageError, match="'nme' is no column of the table: did you mean name"):
+    with pytest.raises(UsageError, match="'nme' is not a column of the table: did you mean name"):
         read("1\ta\n", Dialect(delimiter="\t", names=("id", "nme")))
 
 
@@ -198,8 +204,7 @@ def test_bytes_that_an_encoding_does_not_have_are_named() -> None:
     bad = "id,name\n1,a\n2,b\n".encode("utf-16-le").replace(b"b\0", b"\x00\xd8")
     assert "line 3, column 'name'" in said(bad, Dialect(encoding="utf-16-le"))[0]
     assert said(b"id,name\n1,\x81\n", Dialect(encoding="cp1252")) == [
-        "a.csv, line 2, column 'name': '\\\\x81' is not in cp1252: say in which encoding the file "
-        "is"
+        "a.csv, line 2, column 'name': '\\\\x81' is not in cp1252: set its encoding with --encoding"
     ]
 
 
@@ -211,9 +216,9 @@ def test_bytes_that_an_encoding_does_not_have_are_named() -> None:
         ({"delimiter": "é"}, "is not one character"),
         ({"encoding": "utf-9"}, "there is no encoding 'utf-9'"),
         ({"encoding": "rot13"}, "there is no encoding 'rot13'"),
-        ({"null": "a,b"}, "cannot stand for null"),
+        ({"null": "a,b"}, "cannot mean null"),
         ({"null": "∅", "encoding": "latin-1"}, "cannot stand in a file in latin-1"),
-        ({"names": ()}, "needs the names of its columns"),
+        ({"names": ()}, "needs --columns"),
     ],
 )
 def test_a_dialect_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:

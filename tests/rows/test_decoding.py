@@ -413,7 +413,7 @@ def test_a_line_that_is_no_message_is_named(line: bytes) -> None:
 
 
 def test_more_or_fewer_rows_than_the_log_says_are_an_error() -> None:
-    with pytest.raises(DamagedError, match="has 1 rows where the log says 2"):
+    with pytest.raises(DamagedError, match="has 1 rows instead of 2 in the log"):
         read([record_line("s", {"i": 1})], {"i": {"type": "integer"}}, 2)
 
 

@@ -278,7 +278,7 @@ def test_day_takes_no_time_of_day_however_short(tmp_path: Any) -> None:
     late = '{"id": "2026-01-01T00:00:00.0000001Z"}'
     made = lake(tmp_path)
     commit_rows(made, "tap.t", {"id": day}, ["id"], [late, {"id": "2026-01-01"}])
-    with pytest.raises(DamagedError, match="is no date"):
+    with pytest.raises(DamagedError, match="is not a valid date"):
         rows(table(made))
     commit_rows(made, "tap.u", {"id": day}, [], [late])
     assert len(rows(made.find("tap.u")[0])) == 1
@@ -329,5 +329,5 @@ def test_key_that_a_column_would_round_is_refused_where_a_person_says_it(
     for text in good:
         check_key(head, {"id": text})
     for text in bad:
-        with pytest.raises(UsageError, match="would have to round"):
+        with pytest.raises(UsageError, match="would round"):
             check_key(head, {"id": text})

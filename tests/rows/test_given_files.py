@@ -46,7 +46,7 @@ def test_a_name_tells_the_format(name: str, format_: str) -> None:
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "a.gz", "folder.csv/a", "-"])
 def test_a_name_that_tells_no_format(name: str) -> None:
-    with pytest.raises(UsageError, match=r"say --format csv\|tsv\|jsonl\|parquet"):
+    with pytest.raises(UsageError, match=r"--format csv\|tsv\|jsonl\|parquet"):
         format_of(name)
 
 
@@ -88,7 +88,7 @@ def test_files_that_cannot_be_uploaded(tmp_path: Path) -> None:
         (["none.csv"], NotFoundError, "none.csv"),
         (["empty.csv"], InputError, "empty.csv is empty: there is nothing to upload"),
         (["nothing.csv.gz"], InputError, "nothing.csv.gz is empty"),
-        (["cut.csv.gz"], DamagedError, "cut.csv.gz is no whole gzip file"),
+        (["cut.csv.gz"], DamagedError, "cut.csv.gz is not a complete gzip file"),
         (["folder.csv"], SingerlakeError, "folder.csv"),
         (["a.csv", "a.csv"], UsageError, "a.csv is named twice"),
         (["a.csv", "b.jsonl"], UsageError, "upload files of one format at a time"),
@@ -99,7 +99,7 @@ def test_files_that_cannot_be_uploaded(tmp_path: Path) -> None:
         ):
             pass
         assert words in str(caught.value)
-    with pytest.raises(UsageError, match="fetch it first, or pipe it, as in aws s3 cp"):
+    with pytest.raises(UsageError, match="download it first, or pipe it, as in aws s3 cp"):
         open_files(["s3://b/a.csv"], io.BytesIO()).__enter__()
 
 

@@ -248,7 +248,7 @@ def test_versions_and_ids_that_do_not_hold_are_named() -> None:
     ]
     (told,) = merged([(0, wrong)], state).summaries
     assert [str(one.problem) for one in told.faults][:2] == [
-        "step 0, line 2, column '_row_id': '1' is no id of a row of this table",
+        "step 0, line 2, column '_row_id': '1' is not the id of a row of this table",
         "step 0, line 3, column 'kind': a key cannot be null",
     ]
     assert """'["1","a"]' is the id of another row than ["2","a"]""" in str(told.faults[2].problem)
@@ -256,7 +256,7 @@ def test_versions_and_ids_that_do_not_hold_are_named() -> None:
     twice = merged([(0, [by_id, {"id": 4, "kind": "b"}, by_id, by_id])], state).summary
     assert twice.repeated == 1
     assert str(twice.twice[0].problem) == (
-        """step 0, line 5, column 'id, kind': '["1","a"]' is there already, on line 2, and 3 """
+        """step 0, line 5, column 'id, kind': '["1","a"]' is already in line 2, and 3 """
         "times in all"
     )
 
@@ -273,9 +273,7 @@ def test_without_a_key_rows_go_by_their_positions() -> None:
     assert found.summary.counts == {"updated": 1, "deleted": 1, "inserted": 2}
     assert sorted((row["block"], row["row"]) for row in found.there) == [(1, 0), (1, 1)]
     gone = merged([(0, [{"_row_id": "5:0", "s": "y"}])], state, keys=()).summary
-    assert str(gone.faults[0].problem).endswith(
-        "column '_row_id': '5:0' is no row of the table now"
-    )
+    assert str(gone.faults[0].problem).endswith("column '_row_id': '5:0' is no longer in the table")
     (told,) = merged([(1, [{"s": "y"}, {"_row_id": "x"}])], state, keys=()).summaries
     assert (told.unnamed, told.wrong, told.named) == (1, 2, 0)
 

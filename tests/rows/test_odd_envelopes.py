@@ -125,5 +125,5 @@ def test_versions_and_digests_are_those_of_the_exact_way(lines: list[bytes]) -> 
 @needs_arro3
 def test_a_block_of_more_rows_than_the_log_says_is_damaged() -> None:
     lines = [line(b'{"i": 1}')] * 3
-    with pytest.raises(DamagedError, match="has 3 rows where the log says 2"):
+    with pytest.raises(DamagedError, match="has 3 rows instead of 2 in the log"):
         decoding.read(schema_line("s", PROPERTIES, []) + b"".join(lines), spec(2, proved=True))

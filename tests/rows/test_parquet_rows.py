@@ -102,16 +102,26 @@ def test_values_become_those_of_the_column(
 @pytest.mark.parametrize(
     ("array", "spec", "value", "reason"),
     [
-        (pa.array([1.5]), INTEGER, "1.5", "is no integer"),
-        (pa.array([2**64 - 1], pa.uint64()), INTEGER, str(2**64 - 1), "is no 64-bit integer"),
-        (pa.array([float("nan")]), NUMBER, "nan", "is no number that JSON has"),
-        (pa.array([float("inf")]), {}, "inf", "is no number that JSON has"),
-        (pa.array([1.005]), DECIMAL, "1.005", "is no decimal of at most 2 digits behind the point"),
+        (pa.array([1.5]), INTEGER, "1.5", "is not a valid integer"),
+        (
+            pa.array([2**64 - 1], pa.uint64()),
+            INTEGER,
+            str(2**64 - 1),
+            "is not a valid 64-bit integer",
+        ),
+        (pa.array([float("nan")]), NUMBER, "nan", "is not a valid JSON number"),
+        (pa.array([float("inf")]), {}, "inf", "is not a valid JSON number"),
+        (
+            pa.array([1.005]),
+            DECIMAL,
+            "1.005",
+            "is not a valid decimal of at most 2 digits after the point",
+        ),
         (
             pa.array([Decimal("1.005")]),
             DECIMAL,
             "1.005",
-            "is no decimal of at most 2 digits behind the point",
+            "is not a valid decimal of at most 2 digits after the point",
         ),
         (pa.array([1], pa.timestamp("ns")), TIME, "1970-01-01 00:00:00.000000001", "six digits"),
         (
@@ -120,8 +130,8 @@ def test_values_become_those_of_the_column(
             "1,000,000,000,000 s since 1970",
             "1 to 9999",
         ),
-        (micros(1), DATE, '"1970-01-01T00:00:00.000001Z"', "is no date"),
-        (pa.array(["x"]), DATE, '"x"', "is no date"),
+        (micros(1), DATE, '"1970-01-01T00:00:00.000001Z"', "is not a valid date"),
+        (pa.array(["x"]), DATE, '"x"', "is not a valid date"),
     ],
 )
 def test_a_value_that_would_change_is_a_problem(
@@ -137,13 +147,13 @@ def test_a_value_that_would_change_is_a_problem(
 @pytest.mark.parametrize(
     ("type_", "words"),
     [
-        (pa.binary(), "is of the type binary, which has no place in a lake: write it as text"),
-        (pa.map_(pa.string(), pa.int64()), "no place in a lake: turn it into a struct"),
-        (pa.time64("us"), "no place in a lake: write it as text"),
-        (pa.duration("s"), "no place in a lake: write it as a number of seconds"),
+        (pa.binary(), "is of the type binary, which a lake cannot store: write it as text"),
+        (pa.map_(pa.string(), pa.int64()), "a lake cannot store: turn it into a struct"),
+        (pa.time64("us"), "a lake cannot store: write it as text"),
+        (pa.duration("s"), "a lake cannot store: write it as a number of seconds"),
         (pa.list_(pa.struct([("a", pa.binary())])), "column 'x[].a'"),
         (pa.decimal256(50, 2), "decimals of up to 38 digits"),
-        (pa.struct([]), "no place in a lake"),
+        (pa.struct([]), "cannot store"),
     ],
 )
 def test_a_type_with_no_place(type_: pa.DataType, words: str) -> None:
@@ -182,14 +192,16 @@ def test_rows_of_every_row_group_under_their_numbers() -> None:
     ]
     assert [row["omitted"] for row in rows] == [None, None, None, [2], [2]]
     assert [row["row_version"] for row in rows] == [None, None, None, 7, 8]
-    assert list(map(str, problems)) == ["rows.parquet, line 2, column 'id': '4.5' is no integer"]
+    assert list(map(str, problems)) == [
+        "rows.parquet, line 2, column 'id': '4.5' is not a valid integer"
+    ]
 
 
 def test_columns_are_checked_before_rows_are_read() -> None:
     columns: Columns = (("id", type_of(INTEGER)), ("name", type_of({"type": "string"})))
     for table, words in (
-        (pa.table({"id": [1], "nmae": ["x"]}), "none of that name: did you mean name?"),
-        (pa.table({"name": ["x"]}), "lacks the column 'id', which is of the table's key"),
+        (pa.table({"id": [1], "nmae": ["x"]}), "which the table does not have: did you mean name?"),
+        (pa.table({"name": ["x"]}), "lacks the column 'id', which is part of the table's key"),
         (pa.table({"id": ["x"]}), "rows.parquet: column 'id' is of the type string in the file"),
         (pa.table([[1], [2]], names=["id", "id"]), "has the column 'id' twice"),
         (pa.table({"": [1]}), "column 1 has no name"),
@@ -201,7 +213,7 @@ def test_columns_are_checked_before_rows_are_read() -> None:
 
 @pytest.mark.parametrize("data", [b"id,name\n", b"PAR1", b"PAR1" + b"\0" * 20 + b"PAR1"])
 def test_what_is_no_parquet_file(data: bytes) -> None:
-    with pytest.raises(DamagedError, match=r"^rows.parquet is no whole Parquet file"):
+    with pytest.raises(DamagedError, match=r"^rows.parquet is not a complete Parquet file"):
         ParquetSource(Bytes("rows.parquet", data))
 
 

@@ -14,7 +14,7 @@ from singerlake.rows.batches.problems import (
 
 
 def _problem(line: int) -> Problem:
-    return Problem("orders.csv", line, "total", "12,5", "is no number")
+    return Problem("orders.csv", line, "total", "12,5", "is not a valid number")
 
 
 def test_a_problem_names_file_line_column_and_value() -> None:
@@ -32,11 +32,11 @@ def test_a_row_of_the_table_itself_is_named_by_its_id() -> None:
 
 
 def test_a_value_cannot_break_the_message() -> None:
-    text = str(Problem("a.csv", 1, "c", "x\n\x1b[2J" + "y" * 500, "is no date"))
+    text = str(Problem("a.csv", 1, "c", "x\n\x1b[2J" + "y" * 500, "is not a valid date"))
     assert "\n" not in text
     assert "\x1b" not in text
     assert len(text) < 150
-    assert text.endswith("…  is no date".replace("  ", " "))
+    assert text.endswith("…  is not a valid date".replace("  ", " "))
 
 
 def test_what_a_task_sends_is_bounded_and_counted() -> None:

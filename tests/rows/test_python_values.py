@@ -45,7 +45,7 @@ def test_half_of_a_character_is_refused(value: Any) -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("-inf"), Decimal("NaN")])
 def test_a_number_that_json_has_not_is_refused_wherever_it_is(number: Any) -> None:
     for value in (number, {"a": number}, [[number]]):
-        with pytest.raises(MisfitError, match="number that JSON has"):
+        with pytest.raises(MisfitError, match="JSON number"):
             spelled(value)
 
 
@@ -92,10 +92,10 @@ def test_an_object_with_a_member_that_its_column_lacks_is_refused() -> None:
     ):
         cells, misfits = value_cells([wrong, right, None], type_)
         [(row, _, why)] = misfits
-        assert (row, why) == (0, f"is no {type_}: it has no member 'm'")
+        assert (row, why) == (0, f"is not a valid {type_}: it has no member 'm'")
         assert cells.is_valid().to_pylist() == [False, True, False]
 
 
 def test_a_value_of_no_type_of_a_lake_is_said_to_be_one() -> None:
-    with pytest.raises(UsageError, match="a set has no place in a lake"):
+    with pytest.raises(UsageError, match="a set cannot be stored in a lake"):
         spelled([set()])

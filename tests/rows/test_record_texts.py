@@ -107,7 +107,7 @@ def test_a_null_that_must_be_there_is_a_problem() -> None:
     properties = {"id": {"type": "integer"}, "a": {"type": "string"}, "b": {"type": "string"}}
     rows = [{"id": 1, "a": None}, {"id": None, "a": "x"}]
     texts, batch, named, _ = spelled(properties, rows, keys=["id"], required=["a", "b"])
-    missing = "is missing: a new row must have it, for it cannot be null and has no default"
+    missing = "is missing: a new row needs it, because it cannot be null and has no default"
     assert texts.records(batch, named).problems == [
         RowProblem(1, "id", None, "cannot be null"),
         RowProblem(0, "a", None, "cannot be null"),
@@ -158,22 +158,22 @@ def test_changes_are_those_of_the_cells_that_a_row_sets() -> None:
 @pytest.mark.parametrize(
     ("spec", "cell", "value", "reason"),
     [
-        ({"type": "number"}, float("nan"), "nan", "is no number that JSON has"),
-        ({"type": "number"}, float("-inf"), "-inf", "is no number that JSON has"),
-        ({"type": "array"}, "[1", "[1", "is no JSON, and the column allows no string"),
-        ({"type": "array"}, "[NaN]", "[NaN]", "is no JSON, and the column allows no string"),
-        ({"enum": [1]}, '1,"b":2', '1,"b":2', "is no JSON, and the column allows no string"),
+        ({"type": "number"}, float("nan"), "nan", "is not a JSON number"),
+        ({"type": "number"}, float("-inf"), "-inf", "is not a JSON number"),
+        ({"type": "array"}, "[1", "[1", "is not valid JSON, and the column allows no string"),
+        ({"type": "array"}, "[NaN]", "[NaN]", "is not valid JSON, and the column allows no string"),
+        ({"enum": [1]}, '1,"b":2', '1,"b":2', "is not valid JSON, and the column allows no string"),
         (
             {"type": "array", "items": {"type": "number"}},
             [1.0, float("inf")],
             "[1.0, inf]",
-            "is no number that JSON has",
+            "is not a JSON number",
         ),
         (
             {"type": "object", "properties": {"b": {"enum": [1]}}},
             {"b": '1,"c":2'},
             "{'b': '1,\"c\":2'}",
-            "is no JSON, and the column allows no string",
+            "is not valid JSON, and the column allows no string",
         ),
     ],
 )

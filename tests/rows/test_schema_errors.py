@@ -8,7 +8,7 @@ import pytest
 
 from singerlake.rows.validation.full_validation import NotASchemaError, validator_of
 
-KINDS = "is not what JSON Schema has, one or several of array, boolean, integer, null, number"
+KINDS = "is not a JSON Schema type, one or several of array, boolean, integer, null, number"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_property_is_named(spec: Any, where: str, said: str) -> None:
 
 
 def test_what_is_wrong_with_no_property_is_named_by_its_keyword() -> None:
-    with pytest.raises(NotASchemaError, match='^type: "objct" is not what JSON Schema has'):
+    with pytest.raises(NotASchemaError, match='^type: "objct" is not a JSON Schema type'):
         validator_of({"type": "objct"})
     with pytest.raises(NotASchemaError, match="^required.0: "):
         validator_of({"required": [1]})

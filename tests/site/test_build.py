@@ -87,7 +87,7 @@ def test_a_table_says_what_the_lake_knows(made: Path) -> None:
         "finance",
         "$.items[*].sku",
         "The article's number",
-        "made text by alter; the tap says number",
+        "converted to text by alter; the tap declares number",
         "≥ 0",
         "v1 ",
         "2026-10",
@@ -270,7 +270,7 @@ def test_two_builds_do_not_take_each_other_for_dead(shop: Path, made: Path, tmp_
     with open_destination(str(to)) as first:
         assert first.state() is not None
         first.put(Rendered("index.html", b"half"))
-        with pytest.raises(UsageError, match="another process is making the site"):
+        with pytest.raises(UsageError, match="another process is writing the site"):
             make(shop, to)
         site.build(lake, first, options)
     assert files(to) == files(made)

@@ -234,14 +234,14 @@ def test_old_values_come_back_only_if_they_fit_the_types_of_now(
         change.update([{"id": 1, "a b": 1}, {"id": 3, "a b": 3}])
         change.insert([{"id": 4, "a b": 4}])
     for dry_run in (True, False):
-        with pytest.raises(ViolationsError, match="--allow-misfits") as told:
+        with pytest.raises(ViolationsError, match="--allow-type-mismatches") as told:
             table.revert(transaction=1, dry_run=dry_run, spark=spark)
         column, *values, _ = [*told.value.lines][1:]
         assert column == "  column 'a b' (int64) has 2 values that do not fit:"
         ends = ["cannot become int64 (id 1)", "cannot become int64 (id 3)"]
         assert [value[-len(end) :] for value, end in zip(values, ends, strict=True)] == ends
     assert [row["a b"] for row in rows(spark, table)] == [1, None, 3, 4]
-    done = table.revert(transaction=1, allow_misfits=True, spark=spark)
+    done = table.revert(transaction=1, allow_type_mismatches=True, spark=spark)
     assert (done.put_back, done.deleted, done.misfits) == (2, 1, ["a b"])
     *_, entry = table.entries()
     assert entry.metadata["misfits"] == ["a b"]

@@ -22,7 +22,7 @@ OF_MANY_ROWS = ["sum({a})", "avg({a})", "max({a})", "sum({a} * {b})"]
 
 
 def declared(seed: int) -> list[Pair]:
-    """Pairs of digits and digits behind the point, as columns may declare them."""
+    """Pairs of digits and digits after the point, as columns may declare them."""
     choose = random.Random(seed)
 
     def one() -> tuple[int, int]:

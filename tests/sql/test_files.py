@@ -124,7 +124,7 @@ def test_what_files_hold_as_columns_of_bytes(
     )
     with pytest.raises(UsageError, match="^the file .* is larger than the 4 B"), plain_errors():
         frame(file_bytes=4).where("id = 5").collect()
-    with pytest.raises(DamagedError, match="which a row names, is gone$"), plain_errors():
+    with pytest.raises(DamagedError, match="which a row references, is missing$"), plain_errors():
         frame().where("id = 4").collect()
     assert "photo_content" not in read_table(name, lake=root, spark=spark).columns
 

@@ -117,7 +117,7 @@ def test_write_is_resolved_when_its_error_answer_is_cut(
     assert store.replace("raw/one", b"2", etag) != etag
     assert store.get("raw/one").data == b"2"
     place.relay.fail(fault, times=5)
-    with pytest.raises(OutcomeUnknownError, match=r"raw/two was written .* is not known"):
+    with pytest.raises(OutcomeUnknownError, match=r"raw/two was written .* cannot be determined"):
         store.put_if_absent("raw/two", b"")
 
 

@@ -174,7 +174,7 @@ def test_where_death_is_not_certain_a_day_must_pass(
     upload = Leftover("upload", 5, 1000.0, certain=False)
     monkeypatch.setattr(store, "leftovers", lambda: iter([upload]))
     plan = plan_leftovers(store, NOTHING, now=1000.0 + 86_399)
-    assert [item.reason for item in plan.kept] == ["staged, but its writer may be at work"]
+    assert [item.reason for item in plan.kept] == ["staged, but its writer may be running"]
     assert plan_leftovers(store, NOTHING, now=1000.0 + 86_400).going == [upload]
 
 

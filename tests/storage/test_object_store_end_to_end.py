@@ -76,7 +76,7 @@ def test_the_whole_road(
     replayed = plugin("tap_singerlake", tmp_path, config)
     assert [line for line in replayed if b'"RECORD"' in line] == [*lines, newer]
     findings = {one["check"]: one for one in run(uri, "doctor")}
-    assert findings["conditional writes"]["found"] == "kept by this store"
+    assert findings["conditional writes"]["found"] == "honored by this store"
     assert findings["credentials"]["found"].startswith("from the settings, for http://127.0.0.1")
     assert findings["clock"]["state"] == "ok"
 
@@ -116,7 +116,7 @@ def test_an_iceberg_table(google: Service) -> None:
 
 def test_iceberg_has_no_word_for_containers_of_azure(azure: Service) -> None:
     pytest.importorskip("pyiceberg")
-    with pytest.raises(UsageError, match="readers of Iceberg.*publish it as Delta"):
+    with pytest.raises(UsageError, match="Iceberg tables.*publish it as Delta"):
         Place(f"az://{CONTAINER}/t", Format.ICEBERG, azure.options()).open()
 
 
@@ -127,7 +127,7 @@ def test_a_delta_table(service: Service) -> None:
     root = f"{service.scheme}://{CONTAINER}/{uuid.uuid4().hex}/orders"
     options = service.options()
     if service.scheme == "gs":
-        with pytest.raises(UsageError, match="deltalake.*not told of gcs_token"):
+        with pytest.raises(UsageError, match="deltalake.*has no settings for gcs_token"):
             Place(root, Format.DELTA, options).open()
         account = {"client_email": "", "private_key": "", "private_key_id": ""}
         account |= {"gcs_base_url": service.address, "disable_oauth": True}

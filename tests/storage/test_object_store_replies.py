@@ -93,7 +93,7 @@ def test_a_write_without_an_answer_is_in_doubt(
     ]
     for call in calls:
         wire.fail(fault, times=5)
-        with pytest.raises(OutcomeUnknownError, match=r"raw/one was written .* is not known"):
+        with pytest.raises(OutcomeUnknownError, match=r"raw/one was written .* cannot be det"):
             call()
     assert not wired_store.exists("raw/one")
 
@@ -158,8 +158,8 @@ REFUSALS = [
     ("UserProjectMissing", 400, "requester to pay"),
     ("ServerBusy", 503, "slow down"),
     ("", 429, "slow down"),
-    ("OperationTimedOut", 500, "an error of its own"),
-    ("", 404, "what answers there is not"),
+    ("OperationTimedOut", 500, "an internal error"),
+    ("", 404, "the server there is not"),
     ("Unheard", 400, r"answered with an error \[Unheard\]"),
 ]
 
@@ -241,7 +241,7 @@ def _breaking() -> object:
 
 WRONG = [
     ("gs", {"gcs_token": "a", "gcs_anonymous": True}, "different credentials"),
-    ("gs", {"gcs_service_account_path": "/nowhere.json"}, "names no file"),
+    ("gs", {"gcs_service_account_path": "/nowhere.json"}, "not a file of the lake"),
     ("gs", {"gcs_service_account_key": "hush-hush"}, "not the JSON of a service"),
     ("gs", {"gcs_service_account_key": '{"private_key": "hush-hush"}'}, "settings of Google"),
     ("gs", {"gcs_endpoint_url": "storage.example.com"}, "must begin with http"),

@@ -76,7 +76,7 @@ def test_a_write_without_an_answer_is_in_doubt(wired: S3Store, relay: Relay, fau
     ]
     for call in calls:
         relay.fail(fault, times=5)
-        with pytest.raises(OutcomeUnknownError, match=r"raw/one was written .* is not known"):
+        with pytest.raises(OutcomeUnknownError, match=r"raw/one was written .* cannot be det"):
             call()
     assert not wired.exists("raw/one")
 

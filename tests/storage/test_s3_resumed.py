@@ -91,7 +91,7 @@ def test_an_upload_that_somebody_else_has_ended_is_a_key_that_is_taken(
     relay.fail(answer(method, "NoSuchUpload", 404, part=part))
     assert begun(broken_off) == ["raw/file"]
     file = staged(broken_off)
-    with pytest.raises(KeyExistsError, match="ended by another"):
+    with pytest.raises(KeyExistsError, match="completed or aborted by another"):
         file.publish("raw/file")
     file.publish("raw/file-2")  # under a name of its own, and from its beginning
     assert parts_sent(relay)[-5:] == ["1", "2", "3", "4", "5"]

@@ -240,7 +240,7 @@ def test_buckets_both_ways(tmp_path: Path, s3_store: S3Store, s3_port: int) -> N
         harness.run(tmp_path / form, out.out, **config)
         harness.run(tmp_path / "lines", tap(lake).out)
         assert rows_of(tmp_path / form, "s") == rows_of(tmp_path / "lines", "s")
-        with pytest.raises(InputError, match="is not there"):
+        with pytest.raises(InputError, match="does not exist"):
             harness.run(tmp_path / f"{form}-again", out.out, **config)
 
 

@@ -99,7 +99,7 @@ def test_a_name_that_people_gave_the_key_since(lake: Lake, table: Table) -> None
 
 
 @pytest.mark.parametrize(
-    "why", ["it is over", "it is gone", "nobody was to be told", "another key"]
+    "why", ["it is over", "it is missing", "nobody was to be told", "another key"]
 )
 def test_what_is_not_told_is_said(
     lake: Lake, table: Table, why: str, caplog: pytest.LogCaptureFixture
@@ -108,11 +108,11 @@ def test_what_is_not_told_is_said(
     until = {"it is over": OVER, "nobody was to be told": ""}.get(why, SOON)
     told = b'{"other":2}\n' if why == "another key" else b""
     by_hand.erase(table, 2, until=until, told=told)
-    if why == "it is gone":
+    if why == "it is missing":
         [item] = lake.store.list(f"{NAME.folder}{erased_keys.NOTICES}")
         lake.store.delete(item.key)
     assert sync(lake, state).records() == []
-    assert "what they were is not told" in caplog.text
+    assert "a valid deletion notice: delete" in caplog.text
 
 
 def test_a_notice_that_changed_is_damage(lake: Lake, table: Table) -> None:

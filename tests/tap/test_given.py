@@ -80,7 +80,11 @@ def test_settings_that_are_no_use_are_one_line_without_a_secret(tmp_path: Path) 
         assert line.startswith("tap-singerlake: the text behind --config ")
         assert secret not in line
     path = tmp_path / "config.json"
-    for text, words in (("[1]", "holds no settings"), ("{", "read as JSON"), ("", "read as JSON")):
+    for text, words in (
+        ("[1]", "no settings"),
+        ("{", "read as JSON"),
+        ("", "read as JSON"),
+    ):
         path.write_text(text)
         assert words in _one_line(_tap("--config", str(path)), 2)
     assert "--config is empty" in _one_line(_tap("--config", ""), 2)

@@ -88,7 +88,7 @@ def test_who_reads_on_comes_to_the_same(lake: Lake, table: Table, tmp_path: Path
     assert arrives(copy, second) == rows(table, table.snapshot())
     said(table, partial(says.with_name, name="internal", new="note"))
     third = run(lake, second.state)
-    assert len(third.records()) == 3, "all of it again, for its columns are others"
+    assert len(third.records()) == 3, "all of it again, for its columns have changed"
     assert arrives(copy, third) == rows(table, table.snapshot())
     assert run(lake, third.state).records() == []
 

@@ -126,7 +126,7 @@ def test_a_file_that_is_gone_is_named(store: FakeStore) -> None:
     wanted = blocks(store, 6, in_file=3)
     store.delete(TABLE.data(wanted[-1].file))
     got = []
-    with pytest.raises(DamagedError, match="block 4 of .* is gone"):
+    with pytest.raises(DamagedError, match="block 4 of .* is missing"):
         for one in ahead(store, wanted):
             got.append(one)
     assert numbers(got) == [1, 2, 3]

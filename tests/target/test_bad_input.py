@@ -67,13 +67,13 @@ CASES: list[tuple[str, bytes, type[Exception], str]] = [
         "version past 64 bits",
         REC + b'{"id":2},"version":9223372036854775808}',
         InvalidInputLine,
-        "line 5 has a version that is no integer of 64 bits",
+        "line 5 has a version that is not a 64-bit integer",
     ),
     (
         "activation past 64 bits",
         b'{"type":"ACTIVATE_VERSION","stream":"a","version":-9223372036854775809}',
         InvalidInputLine,
-        "line 5 has a version that is no integer of 64 bits",
+        "line 5 has a version that is not a 64-bit integer",
     ),
     ("not utf-8", REC + b'{"id":2,"x":"\xff"}}', InvalidInputLine, "line 5 is not UTF-8"),
     ("surrogate", REC + b'{"id":2,"x":"\\ud800"}}', InvalidInputLine, "line 5"),
@@ -166,7 +166,7 @@ def test_a_schema_of_any_depth_is_taken_or_refused_in_words(tmp_path: Path, vali
 
 def test_a_key_that_is_no_property_is_refused(tmp_path: Path) -> None:
     lines = [schema("a", {"id": {"type": "integer"}}, ["id", "zz"]), record("a", {"id": 1})]
-    with pytest.raises(InvalidSchemaError, match="names the key zz, and has no such property"):
+    with pytest.raises(InvalidSchemaError, match="names the key zz, but no such property"):
         run(tmp_path / "lake", lines)
     assert not data_files(tmp_path / "lake")
 
@@ -486,7 +486,7 @@ def test_a_schema_of_any_object_is_taken_as_one_of_no_property(tmp_path: Path, s
     assert call.run(str(lake), "freeze", f"{TAP}.s").exit_code == 0
     assert call.run(str(lake), "show", f"{TAP}.s").exit_code == 0
     message["key_properties"] = ["_id"]
-    with pytest.raises(InvalidJSONSchema, match="key _id, and has no such property: let the tap"):
+    with pytest.raises(InvalidJSONSchema, match="key _id, but no such property: have the tap"):
         run(lake, [json.dumps(message).encode()])
 
 
@@ -494,5 +494,5 @@ def test_a_schema_of_any_object_is_taken_as_one_of_no_property(tmp_path: Path, s
 def test_a_schema_whose_properties_are_elsewhere_is_refused(tmp_path: Path, word: str) -> None:
     spec = {"type": "object", word: [{"properties": {"a": {"type": "string"}}}]}
     message = {"type": "SCHEMA", "stream": "s", "schema": spec, "key_properties": []}
-    with pytest.raises(InvalidInputLine, match="has no properties: it says of no column"):
+    with pytest.raises(InvalidInputLine, match="has no properties, so it declares no columns"):
         run(tmp_path / "lake", [json.dumps(message).encode()])

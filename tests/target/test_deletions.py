@@ -57,7 +57,7 @@ def test_only_times_delete_and_are_counted(
     assert '"metric":"deletion_count","value":4' in caplog.text
     (entry,) = Lake.open(str(tmp_path / "lake")).find(f"{TAP}.s")[0].entries()
     assert entry.metrics["deletions"] == len(TIMES)
-    assert "is no time" not in caplog.text
+    assert "is not a time" not in caplog.text
 
 
 @pytest.mark.parametrize("value", OTHERS, ids=repr)
@@ -75,8 +75,8 @@ def test_what_is_no_time_deletes_nothing_and_is_told(
     assert "deletion_count" not in caplog.text
     (entry,) = Lake.open(str(tmp_path / "lake")).find(f"{TAP}.s")[0].entries()
     assert "deletions" not in entry.metrics
-    assert "1 value of '_sdc_deleted_at' that is no time" in caplog.text
-    with pytest.raises(InvalidRecordError, match="is no time, so it deletes no row"):
+    assert "1 value of '_sdc_deleted_at' that is not a time" in caplog.text
+    with pytest.raises(InvalidRecordError, match="is not a time, so it deletes no row"):
         run(tmp_path / "other", given, check_values=True)
 
 
@@ -113,7 +113,7 @@ def test_mark_that_can_be_no_time_is_told_of_every_record(
     rows = [record("s", {"id": n, "_sdc_deleted_at": value}) for n in range(30)]
     run(tmp_path / "lake", [schema("s", properties, ["id"]), *rows])
     assert len(ids(tmp_path / "lake")) == 30
-    assert "30 values of '_sdc_deleted_at' that is no time" in caplog.text
+    assert "30 values of '_sdc_deleted_at' that is not a time" in caplog.text
 
 
 @pytest.mark.parametrize("mark", MARKS)
@@ -133,7 +133,7 @@ def test_mark_of_another_type_deletes_nothing_and_is_told(
     value = {"boolean": True, "integer": 1700000000}[type_]
     run(tmp_path / "lake", lines({"type": ["null", type_]}, [value, None]))
     assert ids(tmp_path / "lake") == [0, 1]
-    assert "1 value of '_sdc_deleted_at' that is no time" in caplog.text
+    assert "1 value of '_sdc_deleted_at' that is not a time" in caplog.text
 
 
 def test_deletions_are_counted_whatever_the_spelling() -> None:

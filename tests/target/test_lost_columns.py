@@ -30,8 +30,8 @@ def test_a_column_that_goes_in_the_run_is_named_and_comes_back_as_said(
 ) -> None:
     lake = tmp_path / "lake"
     [said] = warned(lake, [WIDE, ROW, NARROW, SHORT], caplog)
-    assert said.startswith(f"{TAP}.s: 1 column ('n') that an earlier SCHEMA of this run had")
-    assert said.endswith("let the tap send one SCHEMA with all columns, and they are shown again")
+    assert said.startswith(f"{TAP}.s: 1 column ('n') of an earlier SCHEMA in this run")
+    assert said.endswith("show them again, have the tap send one SCHEMA with all columns")
     assert rows_of(lake, "s") == ['{"a":"x","id":1}', '{"a":"y","id":2}']
     assert not warned(lake, [WIDE], caplog)
     assert rows_of(lake, "s") == ['{"a":"x","id":1,"n":7}', '{"a":"y","id":2}']
@@ -66,7 +66,7 @@ def test_nothing_is_said_where_no_value_goes(
 def test_many_columns_are_not_all_listed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     wide = schema("s", {"id": ID, **{f"c{n}": TEXT for n in range(9)}}, ["id"])
     [said] = warned(tmp_path / "lake", [wide, record("s", {"id": 1}), NARROW], caplog)
-    assert "9 columns ('c0', 'c1', 'c2', 'c3', 'c4', …) that an earlier" in said
+    assert "9 columns ('c0', 'c1', 'c2', 'c3', 'c4', …) of an earlier" in said
 
 
 def test_streams_that_a_map_puts_into_one_table(

@@ -243,7 +243,7 @@ def test_the_last_line_says_so_and_ls_counts_them(
     assert "committed 2 records to 2 tables" in said
     assert "refused 1 line" in said
     last = said.splitlines()[-1]
-    assert f"put aside: 1 line in {TAP}.a__rejected (the first is line 5)" in last
+    assert f"quarantined: 1 line in {TAP}.a__rejected (the first is line 5)" in last
     listed = {row["table"]: row["rejected"] for row in call.run_json(str(lake), "ls")}
     assert listed == {f"{TAP}.a": 1, f"{TAP}.b": 0, f"{TAP}.a__rejected": 0}
     assert "rejected" in call.run(str(lake), "ls").output
@@ -266,7 +266,7 @@ def test_refused_lines_never_go_into_a_table_of_the_taps_own(tmp_path: Path) -> 
     assert kept(lake, "__rejected") == [(5, bad)]
     both = tmp_path / "both"
     run(both, [*GOOD, *OWN, schema("__rejected"), record("__rejected", {"id": 1})])
-    said = r"__rejected, where they would be put aside, is a table of the tap's own: rename"
+    said = r"__rejected, their dead-letter table, belongs to a stream of the tap: rename"
     with pytest.raises(InputError, match=said):
         quarantine(both, [*GOOD, bad, state(1)])
 

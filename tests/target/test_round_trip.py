@@ -373,7 +373,7 @@ def test_duplicate_keys_of_the_envelope(tmp_path: Path) -> None:
 def test_captured_api_data_lands_exactly(tmp_path: Path, stream: str) -> None:
     path = DATA / f"carbon-{stream}.singer.jsonl"
     if not path.is_file():
-        pytest.skip(f"the captured data is not there: {path.name}")
+        pytest.skip(f"the captured data does not exist: {path.name}")
     lines = path.read_bytes().splitlines()
     run(tmp_path / "lake", lines, block_rows=1000)
     expected = []
@@ -392,7 +392,7 @@ def test_captured_api_data_lands_exactly(tmp_path: Path, stream: str) -> None:
 def test_all_captured_streams_in_one_run(tmp_path: Path) -> None:
     paths = sorted(DATA.glob("carbon-*.singer.jsonl"))
     if not paths:
-        pytest.skip("the captured data is not there")
+        pytest.skip("the captured data does not exist")
     files = [path.read_bytes().splitlines() for path in paths]
     longest = max(map(len, files))
     lines = [lines[n] for n in range(longest) for lines in files if n < len(lines)]

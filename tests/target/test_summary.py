@@ -212,7 +212,7 @@ def test_what_is_no_command(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
         with pytest.raises(UsageError, match="on_event"):
             run(tmp_path / "lake", GOOD, on_event=said)
     run(tmp_path / "lake", MIXED, on_event="/no/such/thing", invalid_records="quarantine")
-    assert "/no/such/thing was not told of lines_rejected: it cannot be started" in caplog.text
+    assert "/no/such/thing did not receive lines_rejected: it cannot be started" in caplog.text
 
 
 class _Server(HTTPServer):
@@ -259,10 +259,10 @@ def test_a_webhook(tmp_path: Path, server: _Server, caplog: pytest.LogCaptureFix
     assert [json.loads(body)["event"] for body in server.bodies] == ["lines_rejected"]
     server.answer = 500
     assert run(tmp_path / "two", MIXED, **config) == [1]
-    assert "the webhook at 127.0.0.1 was not told of lines_rejected: it answered 500" in caplog.text
+    assert "the webhook at 127.0.0.1 did not receive lines_rejected: it answered 500" in caplog.text
     server.answer = 301
     run(tmp_path / "moved", MIXED, **config)
-    assert "was not told of lines_rejected: it answered 301" in caplog.text
+    assert "did not receive lines_rejected: it answered 301" in caplog.text
     run(
         tmp_path / "three",
         MIXED,

@@ -158,7 +158,7 @@ record_texts = object_texts(value_texts) | value_texts
 @cache
 def exactly(draft: Any) -> Any:
     """The draft with integers of any size; a class of its own, which takes a while to make."""
-    if draft is jsonschema.Draft4Validator:  # there 1.0 is no integer, nor is 1e400
+    if draft is jsonschema.Draft4Validator:  # there 1.0 is not a valid integer, nor is 1e400
         return draft
     types = draft.TYPE_CHECKER.redefine("integer", exact_numbers.is_integer)
     return jsonschema.validators.extend(draft, type_checker=types)

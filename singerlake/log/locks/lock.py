@@ -198,11 +198,11 @@ class WriterLock:
             if not late:
                 self._checked_at = began
                 return
-            how = "it stood still for so long that others may have taken it over"
+            how = "it was not refreshed for so long that another process may have taken it over"
         elif owner is None:
-            how = "somebody broke it, or took it over and is done"
+            how = "another process broke it, or took it over and finished"
         else:
-            how = f"taken over by {owner or 'another writer'} while this one was held up"
+            how = f"taken over by {owner or 'another writer'} while this process was stalled"
         raise ConflictError(
             f"the lock {self._key} was lost ({how}): nothing was committed; run it again"
         )
@@ -312,7 +312,7 @@ class WriterLock:
             f"waited {self._wait_seconds:g} s for the lock {self._key}"
             + (f", held by {owner}" if owner else "")
             + (f" ({self._file.trouble})" if self._file.trouble else "")
-            + ": try again later, let it wait longer (lock_wait_seconds), or see who has it "
+            + ": try again later, let it wait longer (lock_wait_seconds), or see who holds it "
             "with: singerlake locks" + self._too_short_for_the_dead()
         )
 
@@ -321,7 +321,7 @@ class WriterLock:
         if self._wait_seconds > self._stale_seconds:
             return ""
         return (
-            f"; a dead writer's lock is taken over by who waits for more than the "
-            f"{self._stale_seconds:g} s that a lock may stand still (lock_stale_seconds): no run "
-            "that waits less ever does so, and then singerlake unlock breaks it"
+            "; a run takes over a dead writer's lock only if it waits for more than "
+            f"{self._stale_seconds:g} s (lock_stale_seconds); otherwise, break it with singerlake "
+            "unlock"
         )

@@ -60,7 +60,7 @@ def alter(
     wanted = plans.plan(head, change, options)
     if options.new_version:
         return _with_version(table, wanted, change, options, choice)
-    if not looks_at_rows(wanted, allow_misfits=options.allow_misfits):
+    if not looks_at_rows(wanted, allow_type_mismatches=options.allow_type_mismatches):
         return plans.alter(table.store, head, change, options)
     # Java starts before a lease is asked for, and not for what is refused.
     engine = _engine_for(choice, wanted)
@@ -68,7 +68,7 @@ def alter(
 
     with table.lease() as lease:
         wanted = plans.plan(lease.snapshot, change, options)
-        if not looks_at_rows(wanted, allow_misfits=options.allow_misfits):
+        if not looks_at_rows(wanted, allow_type_mismatches=options.allow_type_mismatches):
             return plans.alter(table.store, lease.snapshot, change, options)
         # Another time: the table may have grown since it was looked at.
         engine = _engine_for(choice, wanted, engine)
@@ -87,10 +87,10 @@ def _with_version(
     Raises:
         UsageError: The version would have values that do not fit.
     """
-    if options.allow_misfits:
+    if options.allow_type_mismatches:
         raise UsageError(
-            "a version has no values that do not fit: --allow-misfits and --new-version do not go "
-            "together"
+            "a version cannot have values that do not fit: --allow-type-mismatches and "
+            "--new-version exclude each other"
         )
     if options.dry_run and not looks_at_rows(wanted):
         return Altered(wanted.words)
@@ -118,5 +118,5 @@ def _engine_for(
     from singerlake.snapshot.from_blocks import reading  # late, as above
 
     work = reading(wanted.head)
-    sql = f"what is said of the columns of {wanted.head.table}" if wanted.asks_sql else None
+    sql = f"the overrides of {wanted.head.table}" if wanted.asks_sql else None
     return choice.engine_for(work, WHAT, sql=sql, started=started)

@@ -70,7 +70,7 @@ class _Job:
     def run(self) -> Altered:
         """Look at the rows, and commit."""
         wanted = self._wanted
-        if not self._options.allow_misfits:
+        if not self._options.allow_type_mismatches:
             self._check_values()
         self._check_constraints()
         if wanted.same_key:
@@ -94,8 +94,8 @@ class _Job:
                 f"{wanted.head.table} has values that do not fit their new type, and nothing was "
                 "altered:",
                 *(line for one in bad for line in one.lines()),
-                "give the column a type that all of them fit, or say --allow-misfits: they stay as "
-                "they are, and whoever reads them is told",
+                "give the column a type that fits all of them, or use --allow-type-mismatches: "
+                "they stay as they are, and queries that read them fail",
             )
 
     def _check_constraints(self) -> None:
@@ -103,14 +103,14 @@ class _Job:
         wanted, engine, found = self._wanted, self._engine, list[Violation]()
         if wanted.asks_sql:
             found += _asked_by_spark(engine, self._table, wanted)
-        if not self._options.allow_misfits:
+        if not self._options.allow_type_mismatches:
             shape = shape_of(wanted.after)
             found += content.too_many_digits(engine, self._as_after, shape, wanted.digits)
         if found:
             raise ViolationsError.of_lines(
-                f"rows of {wanted.head.table} do not keep what is asked, and nothing was altered:",
+                f"rows of {wanted.head.table} violate the constraint, and nothing was altered:",
                 *(line for one in found for line in one.lines()),
-                "correct these rows first, or ask for less",
+                "correct these rows first, or relax the constraint",
             )
 
     def _as_after(self, step: Step, schema: Schema) -> Any:
@@ -138,7 +138,7 @@ class _Job:
             raise ViolationsError.of_lines(
                 head,
                 *found.lines(),
-                "correct these rows first, or name more columns that tell them apart",
+                "correct these rows first, or add columns that make it unique",
             )
 
     def _key_violations(self, now: Index, names: list[str]) -> KeyViolations:

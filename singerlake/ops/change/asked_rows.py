@@ -134,8 +134,8 @@ def asked(
     modes = tuple(part.mode for part in parts)
     if Mode.REPLACE in modes and len(parts) > 1:
         raise UsageError(
-            f"replacing all rows of {state.table} leaves nothing for the other parts of the "
-            "change: do it in a change of its own"
+            f"replacing all rows of {state.table} cannot be combined with other parts of the "
+            "change: do it in a separate change"
         )
     sets = [(number, one) for number, part in enumerate(parts) for one in part.row_sets]
     cells = tuple(sorted({*shape.keys, *(index for _, one in sets for index in one.columns)}))
@@ -190,7 +190,7 @@ def check_named(wanted: Asked, table: TableName) -> None:
         return
     if seen.unnamed and seen.unnamed == seen.wrong:
         raise UsageError(
-            f"{table} has no key, and none of the given rows says with _row_id which row it means: "
-            f"give the table a key (singerlake alter {table} set-key COLUMN), or change rows as "
-            "query --row-metadata gives them; nothing was changed"
+            f"{table} has no key, and none of the rows contains a _row_id that identifies it: give "
+            f"the table a key (singerlake alter {table} set-key COLUMN), or change rows in the "
+            "form of query --row-metadata; nothing was changed"
         )

@@ -120,7 +120,7 @@ def asked_in_sql(wanted: ChangePlan, *, with_rows: bool) -> str | None:
     """
     state, table, altered = wanted.state, wanted.head.table, wanted.altered
     if altered is not None and (altered.asks_sql or (with_rows and altered.asks_values)):
-        return f"what is said of the columns of {table}"
+        return f"the overrides of {table}"
     types = dict(state.columns)
     constraints = state.overlay.constraints.values()
     if any(one.kind == "unique" or beyond_schemas(one, types) for one in constraints):

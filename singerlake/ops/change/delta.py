@@ -142,7 +142,7 @@ def stale_error(found: Delta, table: TableName, shape: Shape) -> ConflictError |
     if count > FIRST:
         lines.append(f"  and {count - FIRST:,} more")
     lines.append(
-        "read the rows again and change those; or change them whatever they are now, with "
+        "read the rows again and repeat the change; or overwrite their newer values with "
         "--overwrite (overwrite=True in Python)"
     )
     error = ConflictError("\n".join(lines))

@@ -50,8 +50,8 @@ def captured(rows: Any) -> GivenRows:
         return _ArrowTable(pa.RecordBatchReader.from_stream(rows).read_all())
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         raise UsageError(
-            f"a {type(rows).__name__} is no set of rows: give a list of dictionaries, or a frame "
-            "of pyarrow, pandas, polars or Spark"
+            f"a {type(rows).__name__} is not a set of rows: pass a list of dictionaries, or a "
+            "frame of pyarrow, pandas, polars or Spark"
         )
     return _Dictionaries([*rows])
 
@@ -124,7 +124,7 @@ def _by_name(row: Any, shape: Shape) -> Mapping[str, Any]:
     parts = row if isinstance(row, (tuple, list)) else (row,)
     if len(parts) != len(shape.keys):
         wanted = ", ".join(shape.key_names) or "no key: give dictionaries with _row_id"
-        raise UsageError(f"{row!r} is no key of the table, which has {wanted}")
+        raise UsageError(f"{row!r} is not a key of the table, which has {wanted}")
     return dict(zip(shape.key_names, parts, strict=True))
 
 

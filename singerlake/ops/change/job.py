@@ -294,7 +294,7 @@ class _Job:
         since = present.blocks_after(before.number)
         if any(block.activations for block in since):
             return True  # it may remove rows of any key
-        with self._engine.stages("looking at what others changed"):
+        with self._engine.stages("checking concurrent changes"):
             last, survival = before.last_block, self._shape.survival
             return are_changed(self._table, present, since, last, found.wanted, survival)
 

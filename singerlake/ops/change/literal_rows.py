@@ -57,8 +57,8 @@ def set_index(shape: Shape, table: TableName, name: str) -> int:
     index = shape.names.index(name)
     if index in shape.keys:
         raise UsageError(
-            f"{name!r} is of the key of {table}, which says which row is meant: "
-            "delete the one row and insert the other"
+            f"{name!r} is part of the key of {table}, which identifies the row: delete the old row "
+            "and insert a new one"
         )
     return index
 
@@ -113,8 +113,8 @@ class LiteralRows(GivenRows):
         type_ = shape.columns[shape.names.index(name)][1]
         if (found := literal(text, type_)) is None:
             raise ConflictError(
-                f"the column {name!r} of {present.table} has got another type meanwhile: nothing "
-                "was changed; run it again"
+                f"the column {name!r} of {present.table} was retyped in the meantime: nothing was "
+                "changed; run it again"
             )
         return pa.scalar(found.value, arrow_type(type_))
 

@@ -116,7 +116,7 @@ def plan(head: TableState, options: ChangeOptions) -> ChangePlan:
     """
     if not head.from_log:
         raise UsageError(
-            f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
+            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
         )
     conflicts.check_transaction(head, options.if_transaction)
     check_words(options)
@@ -143,8 +143,8 @@ def check_words(options: ChangeOptions) -> None:
         freeze.check_label(options.label)
     elif options.label is not None:
         raise UsageError(
-            f"a label is a version's, and no version is asked for: freeze {options.label!r} as one "
-            "with --new-version (new_version=True in Python)"
+            f"a label needs a version: freeze {options.label!r} as one with --new-version "
+            "(new_version=True in Python)"
         )
     check_metadata(options.metadata)
 
@@ -256,7 +256,8 @@ def with_version(entry: Entry, version: FrozenVersion, lanes: Mapping[str, str])
 def overtaken(present: TableState) -> ConflictError:
     """Return the error of a change that others kept getting ahead of."""
     return ConflictError(
-        f"others keep changing the same rows of {present.table}: nothing was changed; run it again"
+        f"other processes keep changing the same rows of {present.table}: nothing was changed; "
+        "run it again"
     )
 
 

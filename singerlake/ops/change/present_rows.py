@@ -158,8 +158,7 @@ class PresentRows:
             f"{table} cannot have the key {', '.join(self.shape.key_names)}, and nothing was "
             "changed:",
             *found.lines(),
-            "correct these rows in a change before this one, or name more columns that tell them "
-            "apart",
+            "correct these rows in a change before this one, or add columns that make it unique",
         )
 
     def check_outcome(self, found: Delta) -> None:
@@ -214,14 +213,14 @@ def misfits_error(table: TableName, found: Sequence[ColumnMisfits]) -> Singerlak
     return ViolationsError.of_lines(
         f"{table} would have values that do not fit their new type; nothing was changed:",
         *(line for one in found for line in one.lines()),
-        "give these rows other values in the same change, or the column a type that all fit",
+        "give these rows other values in the same change, or give the column a type that fits all",
     )
 
 
 def broken_error(table: TableName, found: Sequence[Violation]) -> SingerlakeError:
     """Return the error of rows that would break what is asked of them."""
     return ViolationsError.of_lines(
-        f"rows of {table} would not keep what is asked of them; nothing was changed:",
+        f"rows of {table} would violate a constraint; nothing was changed:",
         *(line for one in found for line in one.lines()),
         "give these rows other values, or drop the constraint first",
     )

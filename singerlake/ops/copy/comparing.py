@@ -89,8 +89,8 @@ def compare_logs(source: Store, destination: Store, table: TableName, number: in
     for what, _, _ in differing(ours.head, theirs.head) if others else ():
         if what in _HELD:
             raise DamagedError(
-                f"what a rebuild wrote of the log of {table} (transaction {min(others)}) leads to "
-                f"other {what} at {destination.uri} than at the source: see which is wrong with: "
-                f"singerlake verify {table}"
+                f"the log entries that a rebuild wrote for {table} (transaction {min(others)}) "
+                f"lead to different {what} at {destination.uri} than at the source: find out which "
+                f"is damaged with: singerlake verify {table}"
             )
     return rebuilt

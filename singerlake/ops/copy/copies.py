@@ -98,10 +98,10 @@ def _named(
     if tables is not None and not tables:
         raise UsageError("the list of tables is empty: leave it out to copy all of them")
     if lake_version is not None and tables:
-        raise UsageError("lake_version says which tables are copied: leave tables out")
+        raise UsageError("lake_version selects the tables: leave out tables")
     if lake_version is not None and sync:
-        raise UsageError("sync follows whole tables: leave it out, or copy all of the lake")
+        raise UsageError("sync needs whole tables: leave it out, or copy the whole lake")
     named = [tables] if isinstance(tables, str) else [str(one) for one in tables or ()]
     if sync and any(within.find(text)[1].version is not None for text in named):
-        raise UsageError("sync follows a table's log: leave it out, or name whole tables")
+        raise UsageError("sync needs whole tables: leave it out, or name tables without a version")
     return named

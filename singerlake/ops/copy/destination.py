@@ -45,14 +45,14 @@ def check_place(source: Store, destination: Store) -> None:
     apart = source.service != destination.service  # a bucket's name is one service's
     for outer, inner in ((ours, theirs), (theirs, ours)):
         if not apart and (inner == outer or inner.startswith(f"{outer}/")):
-            raise UsageError(f"{inner} lies in {outer}: copy a lake to a place outside of it")
+            raise UsageError(f"{inner} is inside {outer}: copy a lake to a place outside of it")
     if destination.folders(names.RAW) or lake_file.read_if_readable(destination) is not None:
         return
     other = destination.first_key()
     if other is not None and not other.startswith(names.STAGING):
         raise UsageError(
-            f"{destination.uri} is no lake, and not empty ({other} lies there): name an empty "
-            "place, or a copy that was made before"
+            f"{destination.uri} is not a lake, and not empty ({other} is there): choose an empty "
+            "place, or an existing copy"
         )
 
 
@@ -108,7 +108,7 @@ def check_same(source: Store, destination: Store, there: TableState, here: Table
             raise _diverged(
                 destination,
                 table,
-                "it was made as a copy of versions only, and its log is not the whole one of the",
+                "it is a copy of versions only, and does not have the whole log of the",
             )
         raise _diverged(
             destination, table, f"transaction {other} is {_said(theirs)}, and {_said(ours)} at the"
@@ -138,8 +138,8 @@ def check_begun(destination: Store, there: TableState, begun: TableState, *, who
         known = any(one.commit == begun.commit for one in there.transactions)
     if not known:
         raise ConflictError(
-            f"{there.table} at {destination.uri} was begun to be copied from another table: move "
-            "it away from there, or copy to another place"
+            f"{there.table} at {destination.uri} is an incomplete copy of another table: move it "
+            "away, or copy to another place"
         )
 
 
@@ -173,8 +173,8 @@ def check_erasures(there: TableState, here: TableState, destination: Store, *, w
 
 def _diverged(destination: Store, table: TableName, how: str) -> ConflictError:
     return ConflictError(
-        f"{table} at {destination.uri} is no copy of the source any more: {how} source; nothing "
-        "of it was copied or overwritten: copy to another place, or move the table away from there"
+        f"{table} at {destination.uri} is no longer a copy of the source: {how} source; nothing of "
+        "it was copied or overwritten: copy to another place, or move the table away from there"
     )
 
 
@@ -191,8 +191,8 @@ def _entry(store: Store, table: TableName, number: int) -> Entry:
     entry = log.read_entry(store, table, number)
     if entry is None:
         raise DamagedError(
-            f"the log of {table} at {store.uri} lacks transaction {number}: make it again there "
-            f"with: singerlake rebuild {table}"
+            f"the log of {table} at {store.uri} lacks transaction {number}: rebuild it there with: "
+            f"singerlake rebuild {table}"
         )
     return entry
 
@@ -224,7 +224,7 @@ def take_back(source: Store, destination: Store, table: TableName, *, begun: boo
     for item in destination.list(table.log):
         number = names.transaction_number(item.key)
         if number and number > end and _equal(source, destination, item.key):
-            logger.warning("took back %s/%s, put there ahead", destination.uri, item.key)
+            logger.warning("removed %s/%s, which was written ahead", destination.uri, item.key)
             destination.delete(item.key)
 
 

@@ -31,7 +31,7 @@ class _SourceLog(LakeLog):
         key = self.source.key(entry.number)
         data = self.source.store.get(key).data
         if format_lake_log.decode(data, entry.number, key).hash != entry.hash:
-            raise ConflictError(f"{key} became another while it was copied: run it again")
+            raise ConflictError(f"{key} was replaced while it was copied: run it again")
         return entry, data
 
 
@@ -154,7 +154,7 @@ def coming_versions(
 def _erased(destination: Store, version: LakeVersion) -> ConflictError:
     return ConflictError(
         f"rows of {version} were erased at the source, and the lake at {destination.uri} still has "
-        f"its fingerprints of before: delete {names.LAKE_LOG} there, and copy the lake again"
+        f"its earlier fingerprints: delete {names.LAKE_LOG} there, and copy the lake again"
     )
 
 

@@ -63,8 +63,8 @@ class WholeLog:
                 raise entry
             if entry is None:
                 raise DamagedError(
-                    f"the log of {table} lacks transaction {number} at the source: see what is "
-                    f"wrong with: singerlake verify {table}"
+                    f"the log of {table} lacks transaction {number} at the source: check for "
+                    f"damage with: singerlake verify {table}"
                 )
             self._hashes[number] = entry.hash
             yield entry
@@ -80,9 +80,9 @@ class WholeLog:
         try:
             data = self._store.get(key).data
         except KeyMissingError as error:
-            raise DamagedError(f"{self._store.uri}/{key} is gone") from error
+            raise DamagedError(f"{self._store.uri}/{key} is missing") from error
         if format_log.decode_entry(data, number, key).hash != self._hashes[number]:
             raise ConflictError(
-                f"{self._store.uri}/{key} was made anew while it was copied: run it again"
+                f"{self._store.uri}/{key} was recreated while it was copied: run it again"
             )
         return data

@@ -88,7 +88,7 @@ class MemberCheck:
             if found != (block.length, block.length, block.rows, block.bytes) or (
                 block.crc not in (None, self._crc)
             ):
-                raise self._damaged(f"it is not block {block.number} that the log means")
+                raise self._damaged(f"it is not block {block.number} in the log")
         self._at += length
         self._begin()
 

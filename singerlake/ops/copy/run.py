@@ -178,7 +178,8 @@ class _Run:
         )
         if alone and self._failed:
             yield Note(
-                f"{versions[-1]} is not copied yet, for not all of its tables are: run it again"
+                f"{versions[-1]} is not copied yet, because some of its tables are missing: "
+                "run it again"
             )
 
 
@@ -210,7 +211,7 @@ def choose(lake: Lake, texts: Iterable[str]) -> Chosen:
             version = str(table.snapshot().version(ref.version).number)
         known = chosen.get(table.name)
         if known is not None and bool(known) is (ref.version is None):
-            raise UsageError(f"{table.name} is named as a whole and by a version: say one of them")
+            raise UsageError(f"{table.name} is named as a whole and by a version: keep one of them")
         versions = chosen.setdefault(table.name, [])
         if version is not None and version not in versions:
             versions.append(version)

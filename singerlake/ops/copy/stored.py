@@ -99,7 +99,9 @@ class StoredFiles:
         except KeyMissingError as error:
             head = log.read_snapshot(self._source, self._table)
             if head is None or not lists_of(head).keys().isdisjoint(one.path for one in lists):
-                raise DamagedError(f"a file that {self._table} needs is gone: {error}") from error
+                raise DamagedError(
+                    f"a file that {self._table} needs is missing: {error}"
+                ) from error
             raise
         return copied
 
@@ -207,7 +209,7 @@ def check_file(store: Store, table: TableName, file: NamedFile, meter: Meter) ->
         for data in pieces(store, key, meter):
             hashed.update(data)
     except KeyMissingError as error:
-        raise DamagedError(f"{store.uri}/{key} is gone") from error
+        raise DamagedError(f"{store.uri}/{key} is missing") from error
     _check(store, key, file, hashed.hexdigest())
 
 
@@ -247,6 +249,6 @@ def _named(store: Store, table: TableName, path: str) -> Iterable[str]:
 def _check(store: Store, key: str, file: NamedFile, actual: str) -> None:
     if actual != file_paths.digest_in(file.path):
         raise DamagedError(
-            f"{store.uri}/{key} is damaged: its SHA-256 is not that of its name; see what else "
-            "with: singerlake verify"
+            f"{store.uri}/{key} is damaged: its SHA-256 is not that of its name; check for other "
+            "damage with: singerlake verify"
         )

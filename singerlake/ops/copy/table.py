@@ -121,7 +121,7 @@ class TableCopy:
         snapshot = Table(self._source, self._table).snapshot(dropped=True)
         if not snapshot.from_log or not snapshot.number:
             raise DamagedError(
-                f"{self._table} has lost its log at {self._source.uri}: make it again there with: "
+                f"{self._table} has lost its log at {self._source.uri}: rebuild it there with: "
                 f"singerlake rebuild {self._table}"
             )
         return snapshot
@@ -167,7 +167,7 @@ class TableCopy:
     def _check(self, there: TableState, present: Present) -> None:
         here, whole = present.begun or present.head, not self._versions
         if here.number > there.number and log.refresh(self._source, there).number > there.number:
-            raise MovedError(f"{self._table} moves on faster than it is copied: run it again")
+            raise MovedError(f"{self._table} changes too fast to be copied: run it again")
         follows = whole or (present.head.number > 0 and self._goes_on(there, here))
         if whole:
             destinations.check_erasures(there, here, self._destination, whole=True)
@@ -239,7 +239,7 @@ class TableCopy:
             elif size < end(blocks):
                 raise DamagedError(
                     f"{self._destination.uri}/{self._table.data(path)} is cut: it has {size:,} "
-                    "bytes, fewer than the log says; move it away, and copy again with --verify"
+                    "bytes, fewer than in the log; move it away, and copy again with --verify"
                 )
         return missing
 
@@ -285,7 +285,9 @@ class TableCopy:
             blocked.copy(self._source, self._destination, head)
             return self._stored.copy(lists)
         except KeyMissingError as error:
-            raise MovedError(f"files of {self._table} went while they were copied") from error
+            raise MovedError(
+                f"files of {self._table} were deleted while they were copied"
+            ) from error
 
     def _check_new(self, there: TableState, head: TableState) -> None:
         """Make sure that a table which is new at the destination hides no other's rows.
@@ -299,7 +301,7 @@ class TableCopy:
             if item.key[start:] not in ours:
                 raise DamagedError(
                     f"{self._table} at {self._destination.uri} has files but neither log nor "
-                    f"manifest ({item.key} is not the source's): make them again there with: "
+                    f"manifest ({item.key} is not the source's): rebuild them there with: "
                     f"singerlake rebuild {self._table}, or move them away"
                 )
 
@@ -333,8 +335,10 @@ class TableCopy:
             except KeyMissingError as error:
                 head = log.read_snapshot(self._source, self._table)
                 if head is None or path in needed_files(head):
-                    raise DamagedError(f"{self._source.uri}/{key} is gone") from error
-                raise MovedError(f"{self._source.uri}/{key} went while it was copied") from error
+                    raise DamagedError(f"{self._source.uri}/{key} is missing") from error
+                raise MovedError(
+                    f"{self._source.uri}/{key} was deleted while it was copied"
+                ) from error
 
         return move
 

@@ -109,7 +109,7 @@ def check_file(store: Store, key: str, blocks: Iterable[Block], meter: Meter) ->
         for data in pieces(store, key, meter):
             check.feed(data)
     except KeyMissingError as error:
-        raise DamagedError(f"{store.uri}/{key} is gone") from error
+        raise DamagedError(f"{store.uri}/{key} is missing") from error
     check.end()
 
 
@@ -147,8 +147,8 @@ def publish(destination: Store, staged: Staged, key: str) -> None:
         if isinstance(error, OutcomeUnknownError):
             raise
         raise DamagedError(
-            f"{destination.uri}/{key} is there, and is not the source's file of that name: it is "
-            "not overwritten; find out what it is, and move it away"
+            f"{destination.uri}/{key} exists, but is not the source's file of that name: it is not "
+            "overwritten; check what it is, and move it away"
         ) from error
 
 
@@ -182,8 +182,8 @@ def _same(store: Store, key: str, data: bytes) -> bool:
         return False
     if present != data:
         raise ConflictError(
-            f"{store.uri}/{key} is another transaction than the source's: somebody wrote to the "
-            "destination; it is not overwritten"
+            f"{store.uri}/{key} differs from the source's transaction: another process wrote to "
+            "the destination; it is not overwritten"
         )
     return True
 

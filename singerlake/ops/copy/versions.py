@@ -68,9 +68,9 @@ def log_of(
         return as_it_is
     if here.number:
         raise ConflictError(
-            f"{here.table} is at {destination.uri} already, without version "
-            f"{lacking[0].number}, whose files are not those any more that its log names, or which "
-            "was frozen after other rows had come: copy it to another place, or all of the table"
+            f"{here.table} is at {destination.uri} already, without version {lacking[0].number}, "
+            "whose files are no longer those in its log, or which was frozen after later rows had "
+            "arrived: copy it to another place, or copy the whole table"
         )
     return Excerpt(source, there, wanted)
 
@@ -163,8 +163,8 @@ class Excerpt:
         there_are = {version.number for version in self.head.frozen}
         if self.head.blocks != state.blocks or not wanted <= there_are:
             raise DamagedError(
-                f"the log of {there.table} at {store.uri} does not lead to its versions: see what "
-                f"is wrong with: singerlake verify {there.table}"
+                f"the log of {there.table} at {store.uri} does not match its versions: check for "
+                f"damage with: singerlake verify {there.table}"
             )
 
     def _sealed(self, drafts: Sequence[Entry]) -> Iterator[Entry]:
@@ -189,8 +189,8 @@ def _read(store: Store, there: TableState) -> Iterator[Entry]:
             raise entry
         if entry is None:
             raise DamagedError(
-                f"the log of {there.table} at {store.uri} lacks transaction {number}: make it "
-                f"again there with: singerlake rebuild {there.table}"
+                f"the log of {there.table} at {store.uri} lacks transaction {number}: rebuild it "
+                f"there with: singerlake rebuild {there.table}"
             )
         yield entry
 

@@ -86,11 +86,11 @@ def check_new(store: Store, table: TableName) -> TableState:
     if present is not None:
         if present.dropped_at:
             return present
-        raise UsageError(f"there is a table {table} already: choose another name")
+        raise UsageError(f"the table {table} already exists: choose another name")
     if left is not None:
         raise DamagedError(
-            f"{table} has files but neither log nor manifest: make them again first, with: "
-            f"singerlake rebuild {table}"
+            f"{table} has files but neither log nor manifest: rebuild them first with: singerlake "
+            f"rebuild {table}"
         )
     return TableState(table)
 

@@ -65,10 +65,10 @@ def check_values(array: pa.Array, name: str, type_: Type) -> None:
     if name == DELETED_AT and array.null_count < len(array):
         raise InvalidQueryError(
             f"column {name!r} marks deleted rows, which a table does not show: leave it out, or "
-            "give it another name"
+            "rename it"
         )
     if (misfit := _misfit(array, type_)) is not None:
-        raise InvalidQueryError(f"column {name!r} holds {misfit}, which a lake cannot keep")
+        raise InvalidQueryError(f"column {name!r} holds {misfit}, which a lake cannot store")
 
 
 def _misfit(array: pa.Array, type_: Type) -> str | None:

@@ -106,7 +106,8 @@ def check_key_names(keys: tuple[str, ...], columns: list[str]) -> None:
         raise UsageError(f"a key column is named twice: {', '.join(keys)}")
     if lacking := [key for key in keys if key not in columns]:
         raise UsageError(
-            f"the query has no column {lacking[0]!r} to be the key: {offer(lacking[0], columns)}"
+            f"the query has no column {lacking[0]!r} to use as the key: "
+            f"{offer(lacking[0], columns)}"
         )
 
 
@@ -172,7 +173,7 @@ class _Job:
             values, times = found.first[0]
             pairs = zip(found.names, values, strict=True)
             raise UsageError(
-                f"{', '.join(found.names)} cannot be the key: {found.keys} of its values are there "
+                f"{', '.join(found.names)} cannot be the key: {found.keys} of its values occur "
                 f"more than once, such as {', '.join(f'{n} {visible(v)}' for n, v in pairs)}: "
                 f"{times} times"
             )
@@ -268,7 +269,7 @@ class _Job:
         written = state_content(self._engine, table, after, (Proof.VALUES,))
         if written != content:
             raise SingerlakeError(
-                f"what was written of {self._table} does not read as what the query gave "
+                f"the written rows of {self._table} differ from the result of the query "
                 f"({written.rows} rows, {content.rows} expected): nothing was committed. Parts of "
                 "the query may have run twice with different results; run it again"
             )

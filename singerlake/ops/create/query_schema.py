@@ -29,8 +29,8 @@ _ADVICE = {
     T.MapType: "turn it into text with to_json(…), or into a struct",
     T.VariantType: "turn it into text with to_json(…)",
     T.BinaryType: "turn it into text with base64(…) or hex(…)",
-    T.NullType: "say what it is null of, as in cast(null as string)",
-    T.TimestampNTZType: "say which instants are meant, as in cast(… as timestamp)",
+    T.NullType: "specify its type, as in cast(null as string)",
+    T.TimestampNTZType: "specify the instants, as in cast(… as timestamp)",
 }
 
 
@@ -75,7 +75,7 @@ def _spec(type_: T.DataType, where: str) -> dict[str, Any]:
         return {"type": "object", "properties": properties}
     advice = next((text for kind, text in _ADVICE.items() if isinstance(type_, kind)), "")
     raise InvalidQueryError(
-        f"column {where!r} is of the type {type_.simpleString()}, which a lake cannot hold: "
+        f"column {where!r} is of the type {type_.simpleString()}, which a lake cannot store: "
         + (advice or "cast it to another")
     )
 
@@ -87,7 +87,7 @@ def _nullable(spec: dict[str, Any]) -> dict[str, Any]:
 def _check_names(names: list[str], where: str) -> None:
     if twice := sorted(repeated(names)):
         listed = ", ".join(repr(name) for name in twice)
-        raise InvalidQueryError(f"columns{where} are there more than once: {listed}; use AS")
+        raise InvalidQueryError(f"columns{where} occur more than once: {listed}; use AS")
     if "" in names:
         number = names.index("") + 1
         raise InvalidQueryError(f"column {number}{where} has the empty name '': name it with AS")

@@ -59,7 +59,7 @@ def plan(lake: Lake, name: str) -> TableState:
     for other in names.alike(new, [table for tap in like for table in lake.tables(tap)]):
         if other != new and is_table(lake.store, other):
             raise UsageError(
-                f"there is a table {other} already, which {new} means in SQL too: choose another "
+                f"there is a table {other} already, which {new} also means in SQL: choose another "
                 "name"
             )
     return plans.check_new(lake.store, new)
@@ -92,7 +92,7 @@ def create(
     """
     check_words(options.change)
     if (options.sql is None) == (options.schema is None):
-        raise UsageError("a table is made of either a query or a schema: give one of them")
+        raise UsageError("a table is created from either a query or a schema: pass one of them")
     before = planned or plan(lake, name)
     if options.schema is not None:
         return _empty(lake, before, options.schema, options.change)
@@ -102,7 +102,7 @@ def create(
 def _empty(lake: Lake, before: TableState, schema: SchemaEntry, change: ChangeOptions) -> Created:
     if change.new_version:
         raise UsageError(
-            "--new-version goes with --from-query: a table without a row has no state to freeze"
+            "--new-version requires --from-query: an empty table has nothing to freeze"
         )
     made = None
     if not change.dry_run:

@@ -21,7 +21,7 @@ from singerlake.ops.diff.diff import Diff, LocalDiff, under_lease
 from singerlake.rows.blocks.misfits import FAIL, check_choice
 from singerlake.snapshot.from_blocks import needed_blocks
 
-WHAT = "comparing two states of a table"
+WHAT = "comparing two snapshots of a table"
 
 
 @dataclass(frozen=True)

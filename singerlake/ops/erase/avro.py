@@ -106,7 +106,9 @@ class _Bytes:
 
     def damaged(self) -> DamagedError:
         """Return the error that the file is cut off, or is no Avro."""
-        return DamagedError(f"{self._where} is no whole Avro file: what it packs was not searched")
+        return DamagedError(
+            f"{self._where} is not a complete Avro file: its compressed content was not searched"
+        )
 
 
 def _header(file: _Bytes) -> str:
@@ -134,7 +136,7 @@ def _unpacked(codec: str, packed: bytes, where: str) -> bytes:
     try:
         return unpack(packed)
     except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, pa.ArrowException) as error:
-        raise DamagedError(f"{where} has a block of Avro that cannot be unpacked") from error
+        raise DamagedError(f"{where} has an Avro block that cannot be decompressed") from error
 
 
 def _deflate(packed: bytes) -> bytes:

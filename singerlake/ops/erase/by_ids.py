@@ -154,7 +154,7 @@ class ByIds:
             # Which one is not said: what is printed is kept for longer than the rows may be.
             at = values.is_null().to_pylist().index(True) + 1
             raise UsageError(
-                f"id {at} can be none of a row of {self.table.name}: give ids as _row_id shows them"
+                f"id {at} cannot belong to a row of {self.table.name}: pass the values of _row_id"
                 + blocking.rounding_words(state)
             )
 

@@ -193,7 +193,7 @@ class _Check:
         """Look through what is published, which has rows of the key if it is of the table."""
         report, store = self._report, place.store
         if store is None:
-            why = f"{place.name} is published at {place.to}, which is not looked at: {place.why}"
+            why = f"{place.name} is published at {place.to}, which is not searched: {place.why}"
             report.notes.append(why)
             return
 
@@ -203,7 +203,7 @@ class _Check:
         words = f"published as {place.name}"
         alike = not self._is_made_of_it(place)
         if place.format in TEXT_ALONE and not alike and self._has_keys:
-            report.notes.append(f"{words}, rows are {place.format}: look for them with --text")
+            report.notes.append(f"{words}, rows are {place.format}: search for them with --text")
         for copy, outcome in self._outcomes(pool, store, look):
             shown = copy._replace(key=f"{store.uri}/{copy.key}")
             if (hits := self._count(shown, outcome)) is not None:
@@ -318,10 +318,10 @@ class _Check:
             head = self._lake.table(table).snapshot(dropped=True)
             stand = notices.standing(self._lake.store, head)
         except SingerlakeError as error:
-            return [f"how long {table} keeps keys of erased rows is not known: {error}"]
+            return [f"how long {table} keeps keys of erased rows cannot be determined: {error}"]
         return [
             f"{table} keeps the keys of {quantities.count(one.rows, 'erased row')} (transaction "
-            f"{one.transaction}) until {one.until[:19]}Z, to tell readers that are behind; then a "
+            f"{one.transaction}) until {one.until[:19]}Z, for downstream deletion notices; then a "
             "vacuum deletes them"
             for one in stand
         ]
@@ -351,12 +351,12 @@ class Place:
 
 
 NOTICE = "notice"
-STAGED = Place("staged", "what a writer staged and has not published: a vacuum removes it")
-OTHER = Place("other", "no object of a lake: somebody else put it there")
+STAGED = Place("staged", "staged by a writer, not published: a vacuum removes it")
+OTHER = Place("other", "not an object of a lake: another program wrote it")
 _LAKE = {
     names.LAKE: Place("lake", "the lake's own file: singerlake annotate", rows=False),
     names.LAKE_LOCK: Place("lock", "a lock", rows=False),
-    names.NOT_COPIED: Place("lake", "what a copy has left out of lake versions", rows=False),
+    names.NOT_COPIED: Place("lake", "the list of what a copy lacks of lake versions", rows=False),
 }
 
 
@@ -387,9 +387,9 @@ class Places:
         if not key.startswith(names.RAW):
             return OTHER
         if parts[-1].endswith(".damaged"):
-            return Place("lake", "a lake's file that was put aside: delete it", rows=False)
+            return Place("lake", "an old copy of a lake's file: delete it", rows=False)
         if parts[-1] == "catalogue.json":
-            return Place("catalogue", "a tap's catalogue, made again by the next sync", rows=False)
+            return Place("catalogue", "a tap's catalog, recreated by the next sync", rows=False)
         if len(parts) < _OF_A_TABLE or (table := _table(parts)) is None:
             return OTHER
         return _of_table(table, key)
@@ -402,7 +402,7 @@ class Places:
         path = key[len(place.table.folder) :]
         words = self._files(place.table).get(path)
         if words is None:
-            words = "a data file that no transaction names: a vacuum deletes it"
+            words = "a data file that no transaction lists: a vacuum deletes it"
         return Place(place.kind, words, place.table)
 
     def _files(self, table: TableName) -> dict[str, str]:
@@ -419,7 +419,7 @@ class Places:
 
 def _files_of(snapshot: TableState) -> dict[str, str]:
     """What a log says of data files, by their paths."""
-    dropped = "a data file that transaction {} dropped: a vacuum deletes it"
+    dropped = "a data file that transaction {} replaced: a vacuum deletes it"
     words = {path: dropped.format(file.transaction) for path, file in snapshot.dropped.items()}
     for block in snapshot.blocks:
         words[block.file] = "data of the table"
@@ -436,31 +436,31 @@ def _table(parts: list[str]) -> TableName | None:
 def _of_index(parts: list[str]) -> Place:
     table = _table(parts)
     if parts[-1] == names.INDEX_MARKER:
-        return Place("index", "what an index says of itself", table, rows=False)
-    return Place("index", "an index, which may be deleted at any time", table)
+        return Place("index", "the description of a materialized snapshot", table, rows=False)
+    return Place("index", "a materialized snapshot, which can be deleted at any time", table)
 
 
 def _of_table(table: TableName, key: str) -> Place:
     path = key[len(table.folder) :]
     if key == table.manifest:
-        return Place("manifest", "the manifest, made again of the log", table, rows=False)
+        return Place("manifest", "the manifest, derived from the log", table, rows=False)
     if key == table.head_file:
-        words = "what a writer needs of the manifest, made again by the next"
+        words = "a writer's part of the manifest, recreated by the next"
         return Place("manifest", words, table, rows=False)
     if key.startswith(table.log):
         number = names.transaction_number(key)
-        entry = "a file beside the log's entries" if number is None else f"log entry {number}"
+        entry = "a file next to the log's entries" if number is None else f"log entry {number}"
         return Place("log", entry, table, rows=False)
     if names.lock_target(key) is not None:
         return Place("lock", "a lock, or a reader's lease", table, rows=False)
     if file_paths.is_list(path):
-        return Place("list", "a list of files that rows name", table, rows=False)
+        return Place("list", "a list of files that rows reference", table, rows=False)
     if erased_keys.is_notice(path):
-        return Place(NOTICE, "keys of erased rows, kept to tell readers that are behind", table)
+        return Place(NOTICE, "keys of erased rows, kept for downstream deletion notices", table)
     if erased_keys.is_blocked(path):
-        return Place("blocked", "keyed hashes of the keys that are blocked", table, rows=False)
+        return Place("blocked", "keyed hashes of blocked keys", table, rows=False)
     if path.startswith("files/"):
-        return Place("file", "a file that rows name, or once named", table)
+        return Place("file", "a file that rows reference, or once referenced", table)
     if names.is_data_path(path):
         return Place("data", "a data file", table)
-    return Place("other", "in the table's folder, but none of its files", table)
+    return Place("other", "in the table's folder, but not one of its files", table)

@@ -100,10 +100,10 @@ class Collisions:
             what = "delete the version first, and the history that it keeps"
             vacuum = f"singerlake versions {name} --delete {version.number} --reason WHY; {vacuum}"
         else:  # until its history is dropped, whoever reads it gets its rows
-            what = "drop its history first, for it was deleted"
+            what = "expire its history first, because it was deleted"
         return Obstacle(
-            f"version {version.number} was frozen when the key told fewer rows apart, and would "
-            f"show other rows instead of these: {listed}",
+            f"version {version.number} was frozen under a key by which more rows were the same, "
+            f"and would show other rows instead of these: {listed}",
             f"either erase those rows as well, or {what}: {vacuum}",
         )
 

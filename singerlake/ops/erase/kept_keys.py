@@ -43,7 +43,7 @@ def key_lines(head: TableState, keys: pa.Table, count: int) -> bytes:
     if count > MOST_TOLD:
         raise UsageError(
             f"{count:,} rows of {head.table} are too many for one notice; nothing was changed: "
-            f"erase {MOST_TOLD:,} at a time, or leave --notify-downstream out"
+            f"erase {MOST_TOLD:,} at a time, or leave out --notify-downstream"
         )
     named = keys.rename_columns([name for name, _ in shape_of(head).key_columns])
     writer = ArrowLines(head.schema)
@@ -52,7 +52,7 @@ def key_lines(head: TableState, keys: pa.Table, count: int) -> bytes:
     if len(lines) > MOST_BYTES:
         raise UsageError(
             f"the keys of these rows of {head.table} are too long for one notice; nothing was "
-            "changed: erase fewer at a time, or leave --notify-downstream out"
+            "changed: erase fewer at a time, or leave out --notify-downstream"
         )
     return lines
 

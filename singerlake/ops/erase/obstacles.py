@@ -84,7 +84,7 @@ def of_rows(
     found: list[Obstacle] = []
     if ids is None:
         found += [
-            Obstacle(f"{name} may have such rows, which are too many to look for", _way_out(name))
+            Obstacle(f"{name} may have such rows, which are too many to search for", _way_out(name))
             for name in others
         ]
     elif ids and others:
@@ -103,8 +103,8 @@ def check_reason(reason: str, ids: Sequence[str]) -> None:
     """
     if _names(reason, [_pattern(_parts(one)) for one in ids]):
         raise UsageError(
-            "the reason names a row that is to go, and the log keeps it for ever: say why "
-            "without that (nothing was changed)"
+            "the reason names a row to erase, and the log keeps it forever: leave that out "
+            "(nothing was changed)"
         )
 
 
@@ -133,7 +133,7 @@ def related(lake: Lake, table: TableName) -> list[TableName]:
 
 def _way_out(name: TableName) -> str:
     return (
-        f"erase them by the same run (--table '{name} where …'), or drop it and let a vacuum "
+        f"erase them in the same run (--table '{name} where …'), or drop it and let a vacuum "
         f"delete it (singerlake drop {name}; singerlake vacuum {name} --retain 0s "
         "--no-retention-guard)"
     )
@@ -144,7 +144,9 @@ def _with_rows(
 ) -> list[Obstacle]:
     if not snapshot.key:
         return [
-            Obstacle(f"{name} may have such rows, and they have no key to look for", _way_out(name))
+            Obstacle(
+                f"{name} may have such rows, and they have no key to search for", _way_out(name)
+            )
             for name in others
         ]
     return [
@@ -200,9 +202,9 @@ def _with_words(table: Table, ids: Sequence[str]) -> list[Obstacle]:
     listed = ", ".join(map(str, entries[:10])) + ("…" if len(entries) > 10 else "")  # noqa: PLR2004
     return [
         Obstacle(
-            f"words in log entries name such a row, or something that is spelled alike: {listed}",
-            "look with singerlake history; log entries stay as they are, so either drop the "
-            "table, or erase all the same with --allow-text-mentions",
+            f"text in log entries name such a row, or something with the same spelling: {listed}",
+            "check them with singerlake history; log entries are not changed, so either drop the "
+            "table, or erase anyway with --allow-text-mentions",
         )
     ]
 
@@ -217,12 +219,12 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
         and any(_names(text, patterns) for text in (one.label, one.comment) if text)
     ]
     found: list[Obstacle] = []
-    alike = "name such a row, or something that is spelled alike"
+    alike = "name such a row, or something with the same spelling"
     if versions:
         found.append(
             Obstacle(
                 f"label or comment of lake versions {alike}: {', '.join(versions)}",
-                "look with singerlake versions; they stay as they are, so erase all the same with "
+                "check them with singerlake versions; they are not changed, so erase anyway with "
                 "--allow-text-mentions",
             )
         )
@@ -230,9 +232,8 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
     if any(_names(text, patterns) for text in _texts(said)):
         found.append(
             Obstacle(
-                f"words that people wrote of {table} in the lake's file {alike}",
-                "write others with singerlake annotate, or erase all the same with "
-                "--allow-text-mentions",
+                f"annotations of {table} in the lake's file {alike}",
+                "change them with singerlake annotate, or erase anyway with --allow-text-mentions",
             )
         )
     return found
@@ -262,8 +263,8 @@ def _words(entry: Entry) -> Iterator[str]:
     if entry.overlay is not None:  # names, descriptions, defaults, constraints
         yield from _texts(to_builtins(entry.overlay))
     if entry.version is not None:
-        said = (entry.version.label, entry.version.comment, *entry.version.requirements)
-        yield from filter(None, said)
+        words = (entry.version.label, entry.version.comment, *entry.version.requirements)
+        yield from filter(None, words)
     for said in (entry.deletion, entry.erasure):
         if said is not None:
             yield said.reason

@@ -139,7 +139,7 @@ def packed(batch: pa.RecordBatch, kinds: Mapping[bytes, str]) -> str:
         for leaf in _leaves(column)
         if any(check(leaf.type) for check in _BINARIES)
     )
-    return "packed documents in columns" if found else ""
+    return "compressed documents in columns" if found else ""
 
 
 def quoted(batch: pa.RecordBatch) -> Iterator[bytes]:

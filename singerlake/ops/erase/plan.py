@@ -66,14 +66,14 @@ class EraseOptions:
         """
         if not self.reason.strip() or not self.reason.isprintable():
             raise UsageError(
-                "the reason is empty, or has control characters in it: say why in a line, and do "
-                "not name the person"
+                "the reason is empty, or has control characters in it: write it in one line, "
+                "without naming the person"
             )
         if len(self.reason) > MAX_REASON:
             raise UsageError(f"the reason is longer than {MAX_REASON:,} characters")
         if not 0 <= self.tell_seconds <= MAX_TELLING:
             raise UsageError(
-                "readers can be told of erased rows for up to a year: the keys are kept that long"
+                "a deletion notice is valid for up to a year, because the keys are kept that long"
             )
 
 
@@ -156,18 +156,18 @@ def check_erasable(snapshot: TableState, options: EraseOptions) -> None:
     if snapshot.dropped_at and snapshot.restorable is None:
         raise DroppedError(
             f"{snapshot.table} was dropped (transaction {snapshot.dropped_at}), and a vacuum has "
-            "begun to delete its data; what is left of it goes, with all its rows, by: singerlake "
+            "begun to delete its data; delete the rest of it, with all its rows, with: singerlake "
             f"vacuum {snapshot.table} --retain 0s --no-retention-guard"
         )
     if not snapshot.from_log:
         raise UsageError(
-            f"{snapshot.table} has lost its log: make it again with: singerlake rebuild "
+            f"{snapshot.table} has lost its log: rebuild it with: singerlake rebuild "
             f"{snapshot.table}"
         )
     if options.tell_seconds and not snapshot.key:
         raise UsageError(
-            f"{snapshot.table} has no key, so a reader cannot be told which row to delete: leave "
-            "--notify-downstream out, and delete it downstream yourself"
+            f"{snapshot.table} has no key, so targets cannot be notified which row to delete: "
+            "leave out --notify-downstream, and delete the row downstream yourself"
         )
     if options.block:
         from singerlake.ops import suppression as blocking  # late: it needs Arrow
@@ -309,8 +309,8 @@ def check_versions_same(present: TableState, planned: TableState) -> None:
     """
     if _numbers(present.frozen) != _numbers(planned.frozen):
         raise ConflictError(
-            f"versions of {present.table} were frozen or deleted meanwhile: nothing was changed; "
-            "run it again"
+            f"versions of {present.table} were frozen or deleted in the meantime: nothing was "
+            "changed; run it again"
         )
 
 

@@ -143,9 +143,8 @@ class ErasureProof:
         ]
         if engine.collect(engine.map(engine.source(work), _Differing(reader), _DIFFERING)):
             raise DamagedError(
-                f"{self.table.name}: without these rows its blocks would not be what they are less "
-                "exactly them; a block is damaged (singerlake verify tells which); nothing was "
-                "changed"
+                f"{self.table.name}: its blocks would not lose exactly these rows; a block is "
+                "damaged (singerlake verify shows which); nothing was changed"
             )
 
     def _check(
@@ -154,10 +153,10 @@ class ErasureProof:
         whole = {proof: _together(proof, left, went) for proof in told}
         if (left.rows + went.rows, whole) != (rows, dict(told)):
             raise DamagedError(
-                f"{self.table.name}: without these rows {what} would not be what it is less "
-                f"exactly them ({rows:,} rows; {left.rows:,} would be left, and {went.rows:,} go). "
-                "Either a block or the version is damaged (singerlake verify tells), or the table "
-                "had another key then, by which older rows would come back; nothing was changed"
+                f"{self.table.name}: {what} would not lose exactly these rows ({rows:,} rows; "
+                f"{left.rows:,} would be left, and {went.rows:,} go). Either a block or the "
+                "version is damaged (singerlake verify shows which), or the table had another key "
+                "then, under which older rows would become visible again; nothing was changed"
             )
 
 

@@ -125,7 +125,7 @@ def inflated(
             try:
                 data = inflater.decompress(waiting, PIECE_BYTES)
             except DAMAGE as error:
-                raise DamagedError(f"{where} cannot be inflated from some byte on") from error
+                raise DamagedError(f"{where} cannot be decompressed after some byte") from error
             waiting = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
             if data:
                 yield data

@@ -61,7 +61,7 @@ OPAQUE = {
     b"\x89PNG": "a picture",
     b"\xff\xd8\xff": "a picture",
     b"GIF8": "a picture",
-    _GZIP: "gzip within gzip, deeper than is looked, or within a column",
+    _GZIP: "gzip within gzip, deeper than the search goes, or within a column",
     MAGIC: "Parquet within gzip",
     FILE: "Arrow within gzip",
     b"PARE": "encrypted Parquet",
@@ -198,7 +198,7 @@ class Scanner:
                 for one, where, count in parquet.search_dictionaries(batch, self._sought):
                     besides.add(one, where, count)
         except (pa.ArrowException, OSError) as error:
-            words = "is not whole in Arrow's format, or has columns that cannot be searched"
+            words = "is not a complete Arrow file, or has columns that cannot be searched"
             raise DamagedError(f"{source.name} {words}") from error
         self._anywhere(schema.serialize().to_pybytes(), "its schema", besides)
         self._bytes_of(source, [], besides)
@@ -209,7 +209,7 @@ class Scanner:
             hits.add(one, where, count)
         hits.opaque = hits.opaque or parquet.packed(batch, OPAQUE)
         for refused in parquet.refused_lines(batch):
-            self._look_at(refused, "a refused line in it", hits)
+            self._look_at(refused, "a rejected line in it", hits)
         self._quoted_values(batch, besides)
 
     def _batch(self, batch: bytes, before: int, hits: Hits) -> None:
@@ -278,7 +278,9 @@ class Scanner:
                 self._quoted_values(batch, besides)
             unclaimed = parquet.unclaimed(file.metadata, source.size)
         except (pa.ArrowException, OSError) as error:
-            words = "is no whole Parquet file, or has columns of a kind that cannot be searched"
+            words = (
+                "is not a complete Parquet file, or has columns of a kind that cannot be searched"
+            )
             raise DamagedError(f"{source.name} {words}") from error
         self._bytes_of(source, unclaimed, besides)
 

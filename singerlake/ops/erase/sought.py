@@ -80,9 +80,9 @@ class Text(Sought):
 
     def __init__(self, label: str, text: str) -> None:
         if not text.strip():
-            raise UsageError("the text to look for is empty: give one that names the person")
+            raise UsageError("the text to search for is empty: use one that identifies the person")
         if "\n" in text or "\r" in text:
-            raise UsageError("the text to look for has several lines: give one line of it")
+            raise UsageError("the text to search for has several lines: use one of them")
         self.label = label
         self.text = text
         self.pattern = spelling.pattern_of(text)
@@ -135,8 +135,7 @@ class KeyNames:
         named = [key for key in keys if key]
         if not named:
             raise UsageError(
-                f"{snapshot.table} has no key: say what to look for with --text, such as a value "
-                "that only these rows have"
+                f"{snapshot.table} has no key: use --text, with a value that only these rows have"
             )
         return cls(snapshot.table, named, {name: frozenset(has) for name, has in kinds.items()})
 
@@ -277,8 +276,8 @@ def _refusal(names: KeyNames) -> str:
     widths = {len(key) > 1 for key in names.names}
     give = " or ".join([one] * (False in widths) + [several] * (True in widths))
     return (
-        f"--key names no row of {names.table}, whose key is {' or '.join(sorted({*keys}))}: give "
-        f"{give}, as _row_id shows it"
+        f"--key is not a key of {names.table}, whose key is {' or '.join(sorted({*keys}))}: give "
+        f"{give}, as in _row_id"
     )
 
 

@@ -60,7 +60,7 @@ def sweep_erased(table: Table, options: VacuumOptions, writer_id: str, lock: Wri
         if plan.empty:
             break
         if sweeps == ROUNDS:  # somebody leaves files as fast as they are deleted
-            why = f"it was found when all had been swept {ROUNDS} times"
+            why = f"it was found after everything had been deleted {ROUNDS} times"
             left += [replace(item, reason=why) for item in plan.garbage.everything]
             break
         swept = sweep(table, options, writer_id, lock, plan)

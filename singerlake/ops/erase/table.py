@@ -288,7 +288,7 @@ class _Job:
     def _find(self, head: TableState) -> _Found:
         engine, state = self.find_engine(head), restored(head)
         keeping = self.options.tell_seconds or self.options.block
-        with engine.stages("looking for the rows", more=2):
+        with engine.stages("searching for the rows", more=2):
             most_keys = MOST_TOLD + 1 if keeping else 0
             rows = self._finder(engine).find(state, most_keys, MOST_IDS)
         self.clear(state, rows.ids)
@@ -340,7 +340,7 @@ class _Job:
         entry = plans.draft_erase(head, erasure, written, [])
         if not found.plan.lines:
             return entry, []
-        with found.engine.stages("proving what versions will be"):
+        with found.engine.stages("proving that versions lose only these rows"):
             versions = self._proof(found, preview(head, entry)).versions()
         return plans.draft_erase(head, erasure, written, versions), versions
 
@@ -376,8 +376,8 @@ class _Job:
             if not self._finder(found.engine).any_in(present, since):
                 return
         raise ConflictError(
-            f"others write these rows to {self.table.name} while they are erased: nothing was "
-            "changed; take them out of the source first, and run it again"
+            f"other processes write these rows to {self.table.name} while they are erased: nothing "
+            "was changed; remove them from the source first, and run it again"
         )
 
     def _check_lock(self) -> None:

@@ -89,7 +89,7 @@ def requests(
         table, ref = lake.find(name)
         if ref.version is not None:
             raise UsageError(
-                f"{ref} is a version: rows go from all of the table, so name that alone"
+                f"{ref} is a version: rows are erased from the whole table, so name the table"
             )
         same = EraseRequest(table, tuple(ids), where)
         found.append(same if own is None else EraseRequest(table, (), own))
@@ -156,7 +156,7 @@ class _Job:
         self.options.check()
         for one in self.asked:
             if self._names.count(one.table.name) > 1:
-                raise UsageError(f"{one.table.name} is named twice: say all its rows at once")
+                raise UsageError(f"{one.table.name} is named twice: name all its rows at once")
             head = one.table.snapshot(dropped=True)
             plans.check_erasable(head, self.options)
             self._heads[one.table.name] = restored(head)
@@ -166,10 +166,10 @@ class _Job:
         self._find_published()
         found = [
             Obstacle(
-                f"{one.name} is published of it at {one.to}, and cannot be published anew: "
+                f"{one.name} is a published copy of it at {one.to}, and cannot be rebuilt: "
                 f"{one.why}",
                 "name the file that declares it with --projections FILE, or: singerlake unpublish "
-                f"{one.name} --delete; publish it anew when the rows are erased",
+                f"{one.name} --delete; publish it again when the rows are erased",
             )
             for one in self._renewals.stuck
         ]
@@ -192,9 +192,9 @@ class _Job:
             own = self._heads[one.table.name].schema.key_properties
             if one.ids and (not key or own != key):
                 raise UsageError(
-                    f"rows of {one.table.name} go by {_listed(own)}, those of "
-                    f"{first.table.name} by {_listed(key)}, so one id is not both: say "
-                    f"--table '{one.table.name} where …'"
+                    f"rows of {one.table.name} go by {_listed(own)}, those of {first.table.name} "
+                    f"by {_listed(key)}, so an id is not the same in both: use --table "
+                    f"'{one.table.name} where …'"
                 )
 
     def _find_published(self) -> None:

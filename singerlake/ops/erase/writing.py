@@ -86,8 +86,8 @@ class Eraser:
                 rows += 1
         if rows + len(going) != block.rows:
             raise DamagedError(
-                f"{where} would hold {rows} rows without the {len(going)} that are erased, and has "
-                f"{block.rows}; see what is wrong with: singerlake verify {self.table}"
+                f"{where} would have {rows} rows without the {len(going)} that are erased, and has "
+                f"{block.rows}; check for damage with: singerlake verify {self.table}"
             )
         left = b"".join(kept)
         written = format_block.header(member, where).written

@@ -133,15 +133,15 @@ def why_all(
     """
     then, *others = since or (None,)
     if then is None or others or then.table != now.table:
-        return "it was computed of other tables before"
+        return "it was computed from other tables before"
     if not is_same_table(then, head):
-        return f"{then.table} is another table than the one that was read before"
+        return f"{then.table} is not the same table that was read before"
     if (erased := erased_since(then, head)) is not None:
         return erased
     if then.transaction > now.transaction:
         return f"an earlier version of {then.table} is read than before"
     if not head.readable(then.transaction):
-        return f"the history of {then.table} was dropped up to what was read before"
+        return f"the history of {then.table} has expired past the last refresh"
     if not head.filed(then.transaction).reads_like(snapshot):
-        return f"the columns of {then.table} are others than when it was read before"
-    return None if keyed else f"it does not keep the key of {then.table}"
+        return f"the columns of {then.table} have changed since the last refresh"
+    return None if keyed else f"it does not contain the key of {then.table}"

@@ -190,7 +190,11 @@ def _how(published: PublishedRows) -> str:
     how = "rows" if published.written is None else count(published.written, "row")
     how += " written"
     if published.full:
-        how += f", all of them as {published.why_full}" if published.why_full else ", all of them"
+        how += (
+            (f", all of them because {published.why_full}")
+            if published.why_full
+            else ", all of them"
+        )
     return how
 
 

@@ -71,10 +71,10 @@ def _published_all(
     for projection in arranged.projections:
         name, makers = projection.name, arranged.makers(projection.name)
         if broken := [one for one in makers if one in failed]:
-            outcome = Outcome(name, Result.SKIPPED, reason=f"it reads what {broken[0]} makes")
+            outcome = Outcome(name, Result.SKIPPED, reason=f"it reads the result of {broken[0]}")
         elif ahead := [moved[one] for one in makers if one in moved]:
             # What it will read nobody can read yet.
-            reason = f"{ahead[0]} changes first; what that comes to here is known then"
+            reason = f"{ahead[0]} changes first; the number of rows here is known after that"
             outcome = Outcome(name, Result.TO_DO, reason=reason)
         else:
             outcome = _outcome(lake, projection, options, choice)
@@ -203,7 +203,7 @@ def _refuse_other_table(lake: Lake, projection: Projection) -> None:
     if before and now and before.isdisjoint(now):
         raise UsageError(
             f"{target.uri} holds rows of {', '.join(sorted(before))}, not of "
-            f"{', '.join(sorted(now))}: publish into another folder, or say --full-refresh to "
+            f"{', '.join(sorted(now))}: publish into another folder, or use --full-refresh to "
             "replace them"
         )
 

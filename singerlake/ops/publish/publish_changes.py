@@ -84,7 +84,7 @@ def planned_changes(
         UsageError: A column of the order or of the partitions is not there.
     """
     if not publication.has_columns_of_base:
-        yield Planned(publication, full_build="its columns are others")
+        yield Planned(publication, full_build="its columns have changed")
         return
     check_columns(publication.projection, changes.schema)
     with changes.located(publication.places) as rows:
@@ -112,7 +112,7 @@ class _Job(Generic[R]):
     def planned(self) -> Planned:
         publication, found = self.publication, self.rows.found
         if found.gone and not self.rows.key:
-            return Planned(publication, full_build="rows without a key are gone")
+            return Planned(publication, full_build="rows without a key were deleted")
         if not found.changed:
             return Planned(publication)
         made = ranges.plan(

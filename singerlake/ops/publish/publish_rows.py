@@ -148,14 +148,14 @@ class PublishRows:
         if base is None or (why := self._why_all()) is not None:
             return "" if base is None else why
         if staged.how is How.CREATED:
-            return f"{table} is another table than the one that was read before"
+            return f"{table} is not the same table that was read before"
         if staged.columns:
-            return f"the columns of {table} are others than when it was read before"
+            return f"the columns of {table} have changed since the last refresh"
         with self._asked(None) as asked:
             self._schema(asked)
             if (why := self._obstacle(asked)) is not None:
                 return why
-        return None if self._projection.key or not base.rows else "rows without a key are gone"
+        return None if self._projection.key or not base.rows else "rows without a key were deleted"
 
     def _versions(self) -> tuple[TableState | None, list[FrozenVersion]]:
         """The head of the table whose versions are wanted, and those that are not there yet."""
@@ -168,12 +168,12 @@ class PublishRows:
             return head, missing
         named, _ = head.named(at)
         if named is None:
-            raise UsageError(f"{at} is no version of {head.table}: freeze it first")
+            raise UsageError(f"{at} is not a version of {head.table}: freeze it first")
         return head, [version for version in missing if version.number == named.number]
 
     def _due(self) -> str | None:
         if self._options.full_refresh:
-            return "it was asked for"
+            return "it was requested"
         position = None if self._base is None else self._base.position
         return due(self._lake, position, self._projection)
 
@@ -312,7 +312,7 @@ class PublishRows:
         """
         if twice := repeated(schema.names):
             raise InvalidQueryError(
-                f"{self._projection.name} has two columns {twice[0]!r}: give one another name"
+                f"{self._projection.name} has two columns {twice[0]!r}: rename one"
             )
         check_columns(self._projection, schema)
 
@@ -331,15 +331,16 @@ class PublishRows:
         if before == after:
             return
         told = [f"{name} {kind} is new" for name, kind in after.items() if name not in before]
-        told += [f"{name} {kind} is gone" for name, kind in before.items() if name not in after]
+        told += [f"{name} {kind} is missing" for name, kind in before.items() if name not in after]
         told += [
             f"{name} was {before[name]} and is {kind}"
             for name, kind in after.items()
             if before.get(name, kind) != kind
         ]
         raise UsageError(
-            f"{projection.name} gets other columns: {'; '.join(told) or 'another order'}; nothing "
-            "was published. Say on_schema_change: evolve, or publish once with --full-refresh"
+            f"{projection.name} would get other columns: {'; '.join(told) or 'another order'}; "
+            "nothing was published. Set on_schema_change: evolve, or publish once with "
+            "--full-refresh"
         )
 
     def _own_position(self) -> Position:

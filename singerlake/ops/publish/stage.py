@@ -121,7 +121,7 @@ def stage(
         SingerlakeError: As :func:`change_parts` does.
     """
     if projection.stage is None:
-        raise UsageError(f"the projection {projection.name} has no stage to bring up to date")
+        raise UsageError(f"the projection {projection.name} has no staging table to refresh")
     attempts = 0
     while True:
         attempts += 1
@@ -186,7 +186,7 @@ class _Job:
         last = refreshes.last_refresh(self._lake.store, self._head)
         if last is None:
             raise UsageError(
-                f"{self._table.name} is a table that no projection made, and {projection.name} "
+                f"{self._table.name} is a table that no projection created, and {projection.name} "
                 "would replace all its rows: give the projection another stage, or the table "
                 "another name"
             )
@@ -211,7 +211,7 @@ class _Job:
         listed = "; ".join(map(str, columns))
         return (
             f"the rows of the projection {self._projection.name} have other columns than "
-            f"{self._table.name}: {listed}; nothing was changed: change the SQL, or say "
+            f"{self._table.name}: {listed}; nothing was changed: change the SQL, or set "
             "on_schema_change: evolve"
         )
 
@@ -239,13 +239,13 @@ class _Job:
         """Why all rows have to be computed, as a clause; None where those that changed will do."""
         table = self._table.name
         if self._full:
-            return "it was asked for"
+            return "it was requested"
         if last.touched is not None:
-            return f"transaction {last.touched} of {table} was no refresh"
+            return f"transaction {last.touched} of {table} was not a refresh"
         if changed := self._other_definition(last):
             return f"the definition changed: {', '.join(changed)}"
         if columns:
-            return "the columns are others: " + "; ".join(map(str, columns))
+            return "the columns have changed: " + "; ".join(map(str, columns))
         if self._is_as_read(last):
             return None
         if not self._projection.incremental:
@@ -276,7 +276,7 @@ class _Job:
                 options=options,
             )
         changed = Changed(made.transaction, inserted=made.rows)
-        return self._staged(How.CREATED, "there was no table", changed, ())
+        return self._staged(How.CREATED, "the table did not exist", changed, ())
 
     def _replace(
         self,
@@ -310,9 +310,9 @@ class _Job:
         if wrong := key_violations(engine, read, tuple(columns[n] for n in numbers), called):
             raise ViolationsError.of_lines(
                 f"{', '.join(key)} cannot be the key of {self._table.name}, and nothing was "
-                f"changed: in the answer to the SQL of the projection {self._projection.name}",
+                f"changed: in the result of the SQL of the projection {self._projection.name}",
                 *wrong.lines(),
-                "leave these rows out in the SQL, or name more columns that tell them apart",
+                "leave these rows out in the SQL, or add columns that make it unique",
             )
 
     def _difference(self, since: Sequence[SourceState], columns: Columns) -> DataFrame:

@@ -141,7 +141,7 @@ class TableColumns(Answer[R]):
             columns = asked.columns(self._snapshot)
             if columns is None:
                 raise ConflictError(
-                    f"the columns of {self._table.name} were changed meanwhile: run it again"
+                    f"the columns of {self._table.name} were changed in the meantime: run it again"
                 )
             self._columns = columns
         except BaseException:

@@ -30,7 +30,7 @@ def check_outcome(
     old: Index,
     *,
     allow_violations: bool,
-    allow_misfits: bool,
+    allow_type_mismatches: bool,
 ) -> Outcome:
     """Refuse rows that cannot be read, or do not keep what is asked of rows, by what is said now.
 
@@ -45,7 +45,7 @@ def check_outcome(
         find_misfits(spark, table, wanted, old),
         lambda: broken_constraints(spark, table, wanted, old),
         allow_violations=allow_violations,
-        allow_misfits=allow_misfits,
+        allow_type_mismatches=allow_type_mismatches,
     )
 
 
@@ -57,7 +57,7 @@ def outcome(
     find_broken: Callable[[], Sequence[Violation]],
     *,
     allow_violations: bool,
-    allow_misfits: bool,
+    allow_type_mismatches: bool,
 ) -> Outcome:
     """Refuse what is wrong with rows, or name it if it is allowed.
 
@@ -68,12 +68,12 @@ def outcome(
         misfits: Values that do not fit the type of now.
         find_broken: Finds the constraints that they break.
         allow_violations: Name these, and refuse nothing for them.
-        allow_misfits: The same of values that do not fit.
+        allow_type_mismatches: The same of values that do not fit.
 
     Raises:
         ViolationsError: Something is wrong, and not allowed.
     """
-    if misfits and not allow_misfits:
+    if misfits and not allow_type_mismatches:
         raise _misfits_error(table, rows, misfits)
     broken = find_broken()
     if broken and not allow_violations:
@@ -95,7 +95,7 @@ def check_key(spark: SparkSession, table: Table, wanted: RevertPlan, old: Index)
             f"{table.name} has the key {', '.join(found.names)}, which its rows at transaction "
             f"{wanted.to.number} cannot have; nothing was changed:",
             *found.lines(),
-            f"give the table a key first that they can have: singerlake alter {table.name} set-key",
+            f"first give the table a key that they can have: singerlake alter {table.name} set-key",
         )
 
 
@@ -138,12 +138,12 @@ def _misfits_error(table: Table, rows: str, found: Sequence[ColumnMisfits]) -> S
         found: The values.
     """
     return ViolationsError.of_lines(
-        f"{rows} have values that do not fit the types which their columns have by now, and "
-        "nothing was changed:",
+        f"{rows} have values that do not fit the current types of their columns, and nothing was "
+        "changed:",
         *(line for one in found for line in one.lines()),
-        "give the column a type first that all of them fit "
-        f"(singerlake alter {table.name} retype), or say --allow-misfits (allow_misfits=True in "
-        "Python): they come back as they were, and whoever reads them is told",
+        f"first give the column a type that fits all of them (singerlake alter {table.name} "
+        "retype), or use --allow-type-mismatches (allow_type_mismatches=True in Python): they are "
+        "then restored unchanged, and queries that read them fail",
     )
 
 
@@ -159,11 +159,11 @@ def _violations_error(
         command: What was asked for, as a verb.
     """
     return ViolationsError.of_lines(
-        f"{rows} do not keep the constraints that the table has now, and nothing was changed:",
+        f"{rows} violate the current constraints of the table, and nothing was changed:",
         *(line for one in found for line in one.lines()),
         f"drop these constraints first (singerlake alter {table.name} drop-constraint), or "
-        f"{command} all the same with --allow-violations (allow_violations=True in Python), which "
-        "the transaction then says",
+        f"{command} anyway with --allow-violations (allow_violations=True in Python), which the "
+        "transaction records",
     )
 
 

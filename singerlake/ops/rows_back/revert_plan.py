@@ -107,8 +107,8 @@ def plan(
     wanted = outlined(head, number, if_transaction)
     if gone := missing(store, wanted.to):
         raise DamagedError.of_lines(
-            f"the state of {head.table} at transaction {number} cannot be read any more, "
-            f"{len(gone)} of its files are gone or cut:",
+            f"the snapshot of {head.table} at transaction {number} can no longer be read: "
+            f"{len(gone)} of its files are missing or truncated:",
             *(f"  {file}" for file in gone),
         )
     return wanted
@@ -124,7 +124,7 @@ def outlined(head: TableState, number: int, if_transaction: int | None = None) -
     """
     if not head.from_log:
         raise UsageError(
-            f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
+            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
         )
     conflicts.check_transaction(head, if_transaction)
     wanted = RevertPlan(head, head.at(number), if_transaction)

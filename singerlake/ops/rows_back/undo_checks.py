@@ -28,7 +28,7 @@ def check_outcome(
     rows: SparkRows,
     *,
     allow_violations: bool,
-    allow_misfits: bool,
+    allow_type_mismatches: bool,
 ) -> Outcome:
     """Refuse rows that do not keep what is asked of rows, by what is said now.
 
@@ -38,7 +38,7 @@ def check_outcome(
         wanted: The plan.
         rows: Positions of the rows that are written, as in ``actions.FOUND``.
         allow_violations: Name constraints that are broken, and refuse nothing for them.
-        allow_misfits: The same of values that do not fit.
+        allow_type_mismatches: The same of values that do not fit.
 
     Raises:
         ViolationsError: There are such rows, and they are not allowed.
@@ -65,7 +65,7 @@ def check_outcome(
         [one for one in misfits if one.column in retyped],
         find_broken,
         allow_violations=allow_violations,
-        allow_misfits=allow_misfits,
+        allow_type_mismatches=allow_type_mismatches,
     )
 
 

@@ -157,7 +157,7 @@ def plan(
     """
     if not head.from_log:
         raise UsageError(
-            f"{head.table} has lost its log: make it again with: singerlake rebuild {head.table}"
+            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
         )
     conflicts.check_transaction(head, if_transaction)
     wanted = sorted(set(numbers))
@@ -167,7 +167,10 @@ def plan(
         _check_can_be_undone(head, number)
     if gone := missing(store, head):
         raise DamagedError.of_lines(
-            f"{head.table} cannot be read as a whole, {len(gone)} of its files are gone or cut:",
+            (
+                f"{head.table} cannot be read completely: {len(gone)} of its files are missing or "
+                "truncated:"
+            ),
             *(f"  {file}" for file in gone),
         )
     groups = [_group(head, some) for some in _grouped(head, wanted)]
@@ -195,8 +198,8 @@ def _check_can_be_undone(head: TableState, number: int) -> None:
         raise UsageError(f"{name}: singerlake {summary.operation} has a command of its own to undo")
     if summary.operation == Operation.ALTER:
         raise UsageError(
-            f"{name}, and what people say of columns and key is taken back by saying the contrary: "
-            f"singerlake history {head.table} shows what it said"
+            f"{name}, and an override of columns or key is undone by the opposite alter: "
+            f"singerlake history {head.table} shows it"
         )
     if not summary.blocks and _schema_before(head, number) == summary.schema_hash:
         raise UsageError(f"{name}, which changed no row: there is nothing to undo")
@@ -247,7 +250,7 @@ def _check_told_apart(undo: UndoPlan) -> None:
     head = undo.head
     before = undo.numbers[0] - 1
     instead = (
-        f"go back as a whole instead: singerlake revert {head.table} --to-transaction {before}"
+        f"revert the whole table instead: singerlake revert {head.table} --to-transaction {before}"
         if before >= head.first
         else f"drop the table and load it again instead: singerlake drop {head.table}"
     )
@@ -258,8 +261,8 @@ def _check_told_apart(undo: UndoPlan) -> None:
             head.key and state.key_reading != head.key_reading
         ):
             raise UsageError(
-                f"the key of {head.table} is another, or is read otherwise, than at transaction "
-                f"{state.number}, so that its rows of then cannot be told from others; {instead}"
+                f"the key of {head.table} has changed, or is read differently, since transaction "
+                f"{state.number}, so its rows of that time cannot be identified; {instead}"
             )
     if head.key:
         return
@@ -270,6 +273,7 @@ def _check_told_apart(undo: UndoPlan) -> None:
         if block.activations and not within:
             by = head.transaction_of_block(block.number)
             raise UsageError(
-                f"{head.table} has no key, and transaction {by} wrote its rows anew since: which "
-                f"of them came from transaction {undo.numbers[0]} cannot be told; {instead}"
+                f"{head.table} has no key, and transaction {by} has written its rows again since: "
+                f"which of them came from transaction {undo.numbers[0]} is no longer known; "
+                f"{instead}"
             )

@@ -145,7 +145,7 @@ class JsonReader(GivenReader):
         if whole.crowded:
             raise UsageError(
                 f"{self.names[0]} has more than {MOST_MEMBERS:,} different names in its objects: "
-                "put those that are values into one member"
+                "put names that are values into one member"
             )
         count = sum(row["rows"] for row in rows)
         members = {name: whole.members[name].summary for name in in_order(whole.members)}
@@ -356,12 +356,12 @@ def typed(
         UsageError: There is no such column, or one means something else.
     """
     if not inferred.specs:
-        raise InputError(f"{file} names no column: there is nothing to make a table of")
+        raise InputError(f"{file} has no columns: there is nothing to create a table from")
     for name in special_names(()):
         if name in inferred.specs:
             raise UsageError(
-                f"{file} has the column {name!r}, which speaks of the rows of a table that is "
-                "there, and this table is not: check the table's name, or leave the column out"
+                f"{file} has the column {name!r}, which refers to rows of an existing table, and "
+                "this table does not exist: check the table's name, or leave out the column"
             )
     if DELETED_AT in inferred.specs:
         raise UsageError(

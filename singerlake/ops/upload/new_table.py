@@ -130,7 +130,7 @@ def _new_table(
     specs = typed(inferred, types, keys, name)
     if not inferred.rows:
         raise InputError(
-            f"{name} has no rows, so nothing says what its columns hold: make the table with "
+            f"{name} has no rows, so the types of its columns are unknown: create the table with "
             f'singerlake create-table {table} --columns "…", and upload into that'
         )
     properties = {
@@ -290,7 +290,7 @@ class _Job:
         here, there = names[source], names[first_source]
         where = f"line {first_line:,}" if here == there else f"{there}, line {first_line:,}"
         column = ", ".join(self.new.entry.key_properties)
-        reason = f"is a key that is there before, in {where}"
+        reason = f"is a key that occurred before, in {where}"
         return Problem(here, line, column, ", ".join(cells), reason)
 
     def _write(self, blocks: FirstBlocks, step: Step, tasks: int) -> list[Block]:
@@ -391,7 +391,7 @@ class _AtOnce(_Job):
         keys = guessed.entry.key_properties
         self.new = _new_table(guessed.table, self.csv, self.csv.merged(parts), keys, {})
         if self.new.entry != guessed.entry or not all(part.guessed for part in parts):
-            raise _SeemedOtherwiseError("the files hold something else than they seemed to")
+            raise _SeemedOtherwiseError("the files contain something else than they seemed to")
         super()._refuse_any(rows)
         self.show(self.new)
 

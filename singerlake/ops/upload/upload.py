@@ -17,7 +17,7 @@ from singerlake.rows.given.csv.dialect import Dialect
 from singerlake.rows.given.files import GivenFile
 from singerlake.rows.given.values.inference import Spec
 
-WHAT = "making a table of files"
+WHAT = "creating a table from files"
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def check_log(snapshot: TableState, now: float | None = None, way_out: str = "")
             f"{ages.newest_number} of {table} ({ages.newest[:19]}Z), so it cannot tell how old "
             "anything is. Set the clock, and run it again. If the transaction has the wrong time, "
             "wait until that time is past, or "
-            + (way_out or f"delete whatever nothing needs, of any age: {_AT_ONCE.format(table)}")
+            + (way_out or f"delete all unneeded files, of any age: {_AT_ONCE.format(table)}")
         )
 
 

@@ -144,13 +144,14 @@ def _copy(store: Store, table: TableName, blocks: list[Block], staged: Staged) -
     try:
         counts = store.copy(ranges, staged)
     except KeyMissingError as error:
-        raise DamagedError(f"{error}; see what else with: singerlake verify {table}") from error
+        raise DamagedError(
+            f"{error}; check for other damage with: singerlake verify {table}"
+        ) from error
     for wanted, count in zip(ranges, counts, strict=True):
         if count < wanted.length:
             raise DamagedError(
-                f"{wanted.key} is cut: {wanted.length} bytes should be there from byte "
-                f"{wanted.offset} on, and {count} are; see what else with: "
-                f"singerlake verify {table}"
+                f"{wanted.key} is cut: {wanted.length} bytes should follow byte {wanted.offset} "
+                f"on, and {count} are; check for other damage with: singerlake verify {table}"
             )
 
 
@@ -171,8 +172,8 @@ def _check(table: TableName, blocks: list[Block], staged: Staged) -> None:
             if not _is(head, tail, block):
                 where = f"{table.data(block.file)} at byte {block.offset}"
                 raise DamagedError(
-                    f"block {block.number} of {table} ({where}) is not what the log says; see "
-                    f"what else with: singerlake verify {table}"
+                    f"block {block.number} of {table} ({where}) does not match the log; check for "
+                    f"other damage with: singerlake verify {table}"
                 )
             head = after
 

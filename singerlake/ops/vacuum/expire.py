@@ -337,8 +337,8 @@ class Rewriter:
             last = source.last or last
         if rows != rewrite.rows:
             raise DamagedError(
-                f"block {rewrite.number} of {self.table} would hold {rows} rows, "
-                f"and {rewrite.rows} were to be kept"
+                f"block {rewrite.number} of {self.table} would have {rows} rows, and "
+                f"{rewrite.rows} were to be kept"
             )
         text = b"".join((schema_line, *parts))
         made_of = format_block.Origin(rewrite.number, tuple(stamps[-format_block.MAX_REPLACED :]))

@@ -72,7 +72,7 @@ class Garbage:
 
     def without_dead(self) -> Garbage:
         """Return the same for a vacuum that does not wait for long enough to know who is dead."""
-        reason = "the lease of a reader that seems dead: wait for longer (--wait) to be sure"
+        reason = "the lease of a reader that seems dead: wait longer (--wait) to be sure"
         spared = [replace(item, reason=reason) for item in self.dead]
         return replace(self, dead=[], kept=[*self.kept, *spared])
 
@@ -146,7 +146,7 @@ def _find_leftovers(
     present: dict[str, Listed], known: set[str], cutoff: float, garbage: Garbage
 ) -> None:
     """Data files that no transaction ever named."""
-    reason = "a leftover: no transaction names it"
+    reason = "an orphan file: no transaction lists it"
     for path, item in present.items():
         if path in known:
             continue
@@ -164,7 +164,7 @@ def _find_dead(table: TableName, listed: Sequence[Listed], cutoff: float, garbag
     oldest = min(cutoff, time.time() - DAY)
     for item in listed:
         if names.is_lease(table, item.key) and item.modified <= oldest:
-            reason = "the lease of a reader that died"
+            reason = "the lease of a dead reader"
             garbage.dead.append(Item(item.key, item.size, reason, since=_iso(item.modified)))
 
 
@@ -178,10 +178,10 @@ def _find_notices(
     table, said = snapshot.table, snapshot.blocked
     if there := notices.present(table, listed):
         stand = {one.key for one in notices.standing(store, snapshot)}
-        reason = "keys of erased rows that nobody is told of any more"
+        reason = "keys of erased rows whose deletion notice has ended"
         garbage.notices += [Item(i.key, i.size, reason) for i in there if i.key not in stand]
     now = "" if said is None else blocked.key_of(table, said)
-    reason = "hashes of keys, of which others are blocked by now"
+    reason = "hashes of keys, replaced by a newer suppression list"
     garbage.notices += [
         Item(item.key, item.size, reason)
         for item in listed
@@ -236,8 +236,12 @@ def _find_indexes(
         since = max(item.modified for item in items)
         old = since <= cutoff or number in stale
         whole = number in marked and number not in needed
-        why = "an index of no version" if whole else "a file of an unfinished index"
-        why = "an index from before rows were erased" if number in stale else why
+        why = (
+            "a materialized snapshot without a version"
+            if whole
+            else "a file of an unfinished materialized snapshot"
+        )
+        why = "a materialized snapshot from before rows were erased" if number in stale else why
         for item in items:
             reason = why if old else f"{why}, younger than the retention"
             entry = Item(item.key, item.size, reason, since=_iso(since))
@@ -271,16 +275,19 @@ def _needed_indexes(
 ) -> dict[IndexFolder, str]:
     """The indexes that stay, and what each is."""
     table = snapshot.table
-    needed = {} if newest is None else {newest: "the newest index"}
+    needed = {} if newest is None else {newest: "the newest materialized snapshot"}
     for version in snapshot.frozen:
         state = snapshot.at(version.transaction).earliest_equal()
         own = IndexFolder(state.number, version.types)
-        needed[own] = f"the index of version {version.number}"
+        needed[own] = f"the materialized snapshot of version {version.number}"
     for number in [n for n in needed if n in marked]:
         marker = marker_in(table.index(*number))
         if marker is not None and marker.base:
             below = number._replace(transaction=marker.base)
-            needed.setdefault(below, f"what the index of transaction {number.transaction} lies on")
+            needed.setdefault(
+                below,
+                f"the base of the materialized snapshot of transaction {number.transaction}",
+            )
     return needed
 
 

@@ -142,6 +142,6 @@ def _agree(table: Table, what: str, was: Content, now: Content) -> None:
 
 def _differs(table: Table, what: str, now: str, was: str) -> DamagedError:
     return DamagedError(
-        f"{table.name}: without its old history {what} would not read as it does ({now}; before "
-        f"{was}): nothing was changed; look with: singerlake verify {table.name}"
+        f"{table.name}: without its old history, {what} would change ({now}; before {was}): "
+        f"nothing was changed; check with: singerlake verify {table.name}"
     )

@@ -223,7 +223,7 @@ def _of_intervals(
         laid_over = snapshot.laid_over(reading.overlay).by_rules(reading.rules)
         found.append(_newest(engine, table, laid_over, key, intervals, rule.first_block, ends))
     if not found:
-        raise DamagedError(f"{table.name}: no protected state has a schema")
+        raise DamagedError(f"{table.name}: no protected snapshot has a schema")
     return engine.union(*found) if len(found) > 1 else found[0]
 
 

@@ -31,7 +31,7 @@ class LeftoverPlan:
     @property
     def items(self) -> list[Item]:
         """Those to be removed, as people are told of them."""
-        return [Item(one.name, one.bytes, "staged by a writer that died") for one in self.going]
+        return [Item(one.name, one.bytes, "staged by a dead writer") for one in self.going]
 
 
 def plan_leftovers(store: Store, options: VacuumOptions, now: float | None = None) -> LeftoverPlan:
@@ -51,7 +51,7 @@ def plan_leftovers(store: Store, options: VacuumOptions, now: float | None = Non
         if one.modified <= present - least:
             going.append(one)
         else:
-            why = "younger than the retention" if one.certain else "its writer may be at work"
+            why = "younger than the retention" if one.certain else "its writer may be running"
             kept.append(Item(one.name, one.bytes, f"staged, but {why}"))
     if going and now is None:
         check_store(store)

@@ -75,8 +75,8 @@ class VacuumOptions:
         """
         if self.retain_seconds < LEAST_RETENTION and self.guard:
             raise UsageError(
-                f"a retention of {self.retain_seconds / 3600:g} h is refused: below 24 h a reader "
-                "that holds no lease may lose what it reads (if none can be at work, say "
+                f"a retention of {self.retain_seconds / 3600:g} h is rejected: below 24 h, a "
+                "reader without a lease may lose its files (if there are no readers, add "
                 "--no-retention-guard)"
             )
         if self.retain_seconds < 0 or self.target_file_bytes < 1:
@@ -171,9 +171,7 @@ def plan_vacuum(
     options.check()
     table = snapshot.table
     if not snapshot.from_log:
-        raise UsageError(
-            f"{table} has lost its log: make it again with: singerlake rebuild {table}"
-        )
+        raise UsageError(f"{table} has lost its log: rebuild it with: singerlake rebuild {table}")
     retain = options.retain_seconds
     cutoff = (time.time() if now is None else now) - retain
     limit = 0.0 if options.parts == (COMBINE,) else ages.limit(snapshot, retain, now)
@@ -212,7 +210,7 @@ def vacuum_lock(
         with suppress(KeyMissingError):
             seen.append(store.get(table.vacuum_lock).etag)
         if len(set(seen)) > 1:
-            raise ConflictError(f"another vacuum of {table} is at work: let it finish")
+            raise ConflictError(f"another vacuum of {table} is running: let it finish")
 
     open_for_writing(store)
     return WriterLock(
@@ -260,7 +258,7 @@ def announce(
                 busy.add(folder)
         going = [f for f in unneeded.files if f.dropped or f.folder(table) not in busy]
         left = [
-            replace(item, reason="a leftover beside a writer at work")
+            replace(item, reason="an orphan file next to a running writer")
             for item in unneeded.files
             if item not in going
         ]

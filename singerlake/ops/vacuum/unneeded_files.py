@@ -64,11 +64,11 @@ def find(
             since, old = ages.at(by.transaction), ages.seconds(by.transaction) <= retained
             spared = item.key[start:] in waiting
             old = old or (by.transaction <= snapshot.erased_at and not spared)
-            reason = f"named by no row since transaction {by.transaction} at {by.time}"
+            reason = f"referenced by no row since transaction {by.transaction} at {by.time}"
         else:
             since = times.iso(times.from_micros(int(item.modified * 1_000_000)))
             old = item.modified <= cutoff
-            reason = "a stored file that no row names"
+            reason = "a stored file that no row references"
         reason += "" if old else ", within the retention"
         # Of one that no list tells of a reader may know all the same.
         number = by.transaction if by is not None else snapshot.number

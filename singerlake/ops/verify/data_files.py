@@ -118,8 +118,8 @@ def check_ends(
         return problems, []
     note = (
         f"{len(unnamed)} of its data files (the first is {unnamed[0]}) end in blocks that no log "
-        "entry names, as where a version was copied alone, or a rebuild made the log: no reader of "
-        "the lake takes them for rows of it, but zcat shows them"
+        "entry lists, for example because only a version was copied, or a rebuild wrote the log: "
+        "readers of the lake ignore them, but zcat shows them"
     )
     return problems, [note]
 

@@ -140,7 +140,7 @@ def what_became(store: Store, table: LakeTable, *, left_out: bool = False) -> st
     if left_out and lacks(head, table):
         return f"{table.name} at version {table.version} was not copied to this lake"
     if head is None:
-        return f"{table.name} is gone from the lake"
+        return f"{table.name} is missing from the lake"
     if isinstance(head, SingerlakeError):
         return str(head)
     found = next((one for one in versions.known(head) if one.number == table.version), None)
@@ -184,7 +184,7 @@ def check_table(
         if getattr(table, name) != getattr(found, name)
     }
     for name, (said, there) in wrong.items():
-        erased = f"rows were erased: finish that with: singerlake vacuum {table.name}"
+        erased = f"rows were erased: finish the erasure with: singerlake vacuum {table.name}"
         hint = erased if found.erased else BACKUP
         yield Problem("lake", where, f"{name} {said}", str(there), hint)
     if gone := versions.gone_words(head, found):

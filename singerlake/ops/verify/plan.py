@@ -90,7 +90,7 @@ def _lost_log(store: Store, table: TableName) -> list[Problem]:
     if catalogue.is_uncommitted(store, table, present):
         raise NotFoundError(f"the lake has no table {table}: nothing was committed of it yet")
     if present.free or present.locked:
-        hint = f"make it again with: singerlake rebuild {table}"
+        hint = f"rebuild it with: singerlake rebuild {table}"
         return [Problem("log", table.log, "a log", "neither log nor manifest", hint)]
     return [gone(Lost(table.tap, table, names.catalogue(table.tap)))]
 
@@ -122,7 +122,7 @@ def dropped_words(snapshot: TableState) -> str:
     at = f"it is dropped (transaction {snapshot.dropped_at})"
     if snapshot.restorable is None:
         return f"{at}, and a vacuum has deleted its data, or begun to: only its log was checked"
-    return f"{at}: what was checked is what comes back with: singerlake undrop {snapshot.table}"
+    return f"{at}: the check covered what this restores: singerlake undrop {snapshot.table}"
 
 
 def unnamed_files(checked: CheckedLog, listing: Iterable[Listed]) -> Iterator[str]:
@@ -138,9 +138,9 @@ def unnamed_files(checked: CheckedLog, listing: Iterable[Listed]) -> Iterator[st
     unnamed = log.unnamed_files(snapshot.table, listing, snapshot)
     if unnamed:
         yield (
-            f"no log entry names {len(unnamed)} of its data files (the first is {unnamed[0].key}): "
-            "a writer is about to commit them, or left them, or a copy without --sync kept them, "
-            "or they are rows whose log entries are lost; a vacuum deletes those past its retention"
+            f"no log entry lists {len(unnamed)} of its data files (the first is {unnamed[0].key}): "
+            "a writer is about to commit them, or died before it did, or a copy without --sync "
+            "kept them, or their log entries are lost; a vacuum deletes those past its retention"
         )
 
 
@@ -152,8 +152,8 @@ def _read_manifest(
         return from_manifest(table, metadata.decode(data, Manifest, table.manifest))
     except KeyMissingError:
         notes.append(
-            f"the manifest is not there, and is only derived: singerlake rebuild {table} "
-            "writes it again"
+            f"the manifest is missing, and can be derived: singerlake rebuild {table} writes it "
+            "again"
         )
     except SingerlakeError as error:
         hint = "" if isinstance(error, NewerFormatError) else _derived(table)
@@ -163,7 +163,7 @@ def _read_manifest(
 
 
 def _derived(table: TableName) -> str:
-    return f"it is only derived: delete it, then run: singerlake rebuild {table}"
+    return f"it can be derived: delete it, then run: singerlake rebuild {table}"
 
 
 def _read_entries(
@@ -208,7 +208,7 @@ def _lost_entries(
         before = number
     for start, end in joined(lost):
         begun = not (whole and start == 1)
-        cure = BACKUP if begun and end > held else f"bring it back with: singerlake rebuild {table}"
+        cure = BACKUP if begun and end > held else f"restore it with: singerlake rebuild {table}"
         hint = cure if begun else f"{log.IF_COPIED}{cure}"
         wanted = f"transaction {start}" if start == end else f"transactions {start} to {end}"
         yield Problem("log", table.transaction(start), wanted, "nothing", hint)
@@ -347,8 +347,8 @@ def check_erasures(
     if stale:
         yield (
             f"{len(stale)} of its log entries (the first is transaction {stale[0]}) still have "
-            "fingerprints or checksums from before rows were erased, by which a guess at a row "
-            f"could be confirmed: take these out with: singerlake vacuum {table}"
+            "fingerprints or checksums from before rows were erased, with which a guess of a row "
+            f"could be confirmed: remove them with: singerlake vacuum {table}"
         )
 
 

@@ -11,7 +11,7 @@ from singerlake.rows.blocks.misfits import ColumnMisfits
 
 MAX_PROBLEMS = 1000
 """Problems that are told of one table; the rest is counted."""
-BACKUP = "bring it back from a backup"
+BACKUP = "restore it from a backup"
 
 
 @dataclass(frozen=True)

@@ -213,4 +213,4 @@ class Remembered(Store):
         self._refuse("a file")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise AssertionError(f"{what} was to be written through a store that is only looked at")
+        raise AssertionError(f"{what} was to be written through a read-only store")

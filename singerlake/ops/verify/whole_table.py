@@ -157,10 +157,10 @@ def verify_leased(
 def _weak(table: Table, versions: list[int]) -> str:
     listed = ", ".join(map(str, versions))
     return (
-        f"{'version' if len(versions) == 1 else 'versions'} {listed}, of an earlier release, "
-        "proved against accident only: whoever may choose rows can make others of the same "
-        f"fingerprint. A freeze of the same transaction (singerlake freeze {table.name} "
-        "--transaction …) is proof against that too"
+        f"{'version' if len(versions) == 1 else 'versions'} {listed}, of an earlier release, has "
+        "only a fingerprint against accidents: anyone who can choose rows can construct others "
+        f"with the same one. A new freeze of the same transaction (singerlake freeze {table.name} "
+        "--transaction …) has one that also resists this"
     )
 
 
@@ -175,7 +175,7 @@ def _add_misfits(engine: Engine[Any], table: Table, head: TableState, report: Re
         if any(problem.what in ("log", "file", "block") for problem in report.problems):
             return  # which was reported, and is why
         where = f"transaction {state.number}"
-        report.add([Problem("head", where, "a state that can be read", str(error))])
+        report.add([Problem("head", where, "a readable snapshot", str(error))])
         return
     report.add(
         [
@@ -231,7 +231,7 @@ class _Versions:
             content = self._content(at)
             where = f"version {version.number}, transaction {version.transaction}"
             if isinstance(content, SingerlakeError):
-                wanted = "a state that can be read"
+                wanted = "a readable snapshot"
                 problems.append(Problem("version", where, wanted, str(content)))
                 continue
             known = Content(version.rows, claims(version))
@@ -266,7 +266,7 @@ class _Versions:
         try:
             actual = index_content(self.engine, built, tuple(known.proofs))
         except SingerlakeError as error:
-            return [Problem("index", folder, "files that can be read", str(error), hint)]
+            return [Problem("index", folder, "readable files", str(error), hint)]
         return _differences("index", folder, known, actual, hint)
 
 
@@ -385,7 +385,7 @@ def _check_lines(text: bytes, block: Block) -> Iterator[tuple[str, str]]:
         try:
             rewritten.check_positions(rows, block)
         except DataError as error:
-            yield "lines that say where they came from", str(error)
+            yield "lines with their origin", str(error)
     activations = rewritten.activation_positions(positions, block.number)
     if not _agree(activations, block):
         at = [(least, version) for least, _, version in activations]
@@ -416,7 +416,7 @@ def _check_types(data: bytes, text: bytes, block: Block) -> Iterator[tuple[str, 
     if not format_block.proved_in(data, block.schema_hash, crc, size):
         yield "its types in its header", "what is damaged, or of another block"
     elif not type_prover.block_proves(text):
-        yield "values of its schema's types, as its header says", "others"
+        yield "values of its schema's types, as in its header", "others"
 
 
 def _agree(activations: list[tuple[int, int | None, int]], block: Block) -> bool:
@@ -440,7 +440,7 @@ def _between(rows: int, least: int, most: int | None, block: Block) -> bool:
 
 def cache_hint(folder: str) -> str:
     """Return what may be done about an index that is not as it should be."""
-    return f"an index is only a cache: delete the folder {folder}"
+    return f"a materialized snapshot is only a cache: delete the folder {folder}"
 
 
 def check_indexes(
@@ -468,13 +468,18 @@ def check_indexes(
             problems.append(Problem("index", key, wanted, str(error), cache_hint(folder)))
             continue
         if marker.format < INDEX_FORMAT:
-            notes.append(f"an earlier release made the index {folder}, and this one makes another")
+            notes.append(
+                f"an earlier release created the materialized snapshot {folder}, and "
+                "this one uses another"
+            )
             continue
         known = snapshot.transactions[number - 1 : number]
         if [(t.number, t.commit, t.schema_hash) for t in known] != [
             (marker.transaction, marker.commit, marker.schema_hash)
         ]:
-            notes.append(f"the index {folder} belongs to another log, and nobody reads it")
+            notes.append(
+                f"the materialized snapshot {folder} belongs to another log, and is not used"
+            )
             continue
         sizes = {item.key: item.size for item in store.list(folder)}
         for file in marker.files:

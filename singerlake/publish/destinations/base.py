@@ -39,8 +39,8 @@ def published_meanwhile(projection: Projection, store: Store) -> ConflictError:
     """
     named = "" if projection.name == store.uri else f"{projection.name} "
     return ConflictError(
-        f"somebody else published {named}at {store.uri} meanwhile, and nothing was changed: run "
-        "it again"
+        f"another process published {named}at {store.uri} in the meantime, and nothing was "
+        "changed: run it again"
     )
 
 

@@ -15,8 +15,8 @@ def cast_for(format_name: str, column: str, type_: pa.DataType) -> str:
     """
     what = "is null in every row" if pa.types.is_null(type_) else f"is {type_}"
     return (
-        f"column {column!r} {what}, which {format_name} cannot say: write "
-        f"CAST({column} AS {_meant(type_)}) AS {column} in the projection's SQL"
+        f"column {column!r} {what}, which {format_name} cannot represent: write CAST({column} AS "
+        f"{_meant(type_)}) AS {column} in the projection's SQL"
     )
 
 

@@ -27,7 +27,7 @@ def is_ours(store: Store, name: str, kind: str) -> bool:
         if said["kind"] == kind:
             return True
         raise UsageError(
-            f"{store.uri} holds {name} as {said['kind']}, not as {kind}: end that with "
+            f"{store.uri} holds {name} as {said['kind']}, not as {kind}: remove it with "
             "`singerlake unpublish --delete`, or publish into another folder"
         )
     except KeyMissingError:
@@ -36,7 +36,7 @@ def is_ours(store: Store, name: str, kind: str) -> bool:
         first = CLAIM
     if first is not None:
         raise UsageError(
-            f"{store.uri} holds something else ({first}): publish into an empty folder"
+            f"{store.uri} contains something else ({first}): publish into an empty folder"
         )
     return False
 
@@ -49,8 +49,8 @@ def check_name(store: Store, found: str, name: str) -> None:
     """
     if found != name:
         raise UsageError(
-            f"{store.uri} holds the projection {found!r}, not {name!r}: publish into another "
-            "folder, or end the other with `singerlake unpublish`"
+            f"{store.uri} contains the projection {found!r}, not {name!r}: publish into another "
+            "folder, or remove the other with `singerlake unpublish`"
         )
 
 

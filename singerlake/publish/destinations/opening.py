@@ -19,7 +19,7 @@ def open_destination(projection: Projection) -> Destination:
     """
     target = projection.target
     if target is None:
-        raise UsageError(f"{projection.name} is only staged: it says no place in `to`")
+        raise UsageError(f"{projection.name} is only staged: it has no `to`")
     target.check_set()
     store = open_store(target.uri, target.options)
     if target.format is Format.ICEBERG:

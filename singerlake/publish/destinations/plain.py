@@ -39,7 +39,7 @@ from singerlake.publish.published import Commit, DataFile, Published
 from singerlake.storage.base import KeyExistsError, KeyMissingError, Store
 
 KIND = "plain files"
-ABOUT = "Rows published by Singerlake. _latest.json says which folder is the newest."
+ABOUT = "Rows published by Singerlake. _latest.json names the newest folder."
 VERSION_CLAIM = "_version.json"
 """In the folder of a version: one run alone puts files there."""
 CLONES = 16
@@ -103,7 +103,7 @@ class PlainDestination(Destination):
             now = self._pointer()
             if (now and now[1]) == (found and found[1]):
                 raise DamagedError(
-                    f"a published file is gone: {error}; publish with --full-refresh"
+                    f"a published file is missing: {error}; publish with --full-refresh"
                 ) from error
             self._withdraw(made)
             raise self._conflict() from error
@@ -232,8 +232,8 @@ class PlainDestination(Destination):
         if found is not None and found[0].folder == pointer.folder:
             self.store.delete(POINTER)
         raise ConflictError(
-            f"somebody deleted what is published at {self.store.uri} meanwhile: run it again, if "
-            "it is to be published"
+            f"another process deleted the published files at {self.store.uri} in the meantime: run "
+            "it again to publish them"
         )
 
     def _replace(self, pointer: Pointer, etag: str) -> str:
@@ -314,8 +314,8 @@ class PlainDestination(Destination):
                 break
         else:
             raise ConflictError(
-                f"somebody is publishing {self.projection.name} at {self.store.uri}: run it again "
-                "when that has ended"
+                f"another process is publishing {self.projection.name} at {self.store.uri}: run it "
+                "again later"
             )
         self.store.delete(claim.CLAIM)
 

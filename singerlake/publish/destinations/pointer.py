@@ -142,7 +142,7 @@ class Pointer:
         except (ValueError, LookupError, TypeError, AttributeError, pa.ArrowException) as error:
             raise DamagedError(
                 f"{where} is not as it was written: restore it, or move the whole folder away and "
-                "publish anew"
+                "publish again"
             ) from error
 
 

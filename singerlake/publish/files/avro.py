@@ -61,8 +61,8 @@ class Avro(FileFormat):
         for name in _names(pa.struct(list(schema))):
             if not _NAME.fullmatch(name):
                 raise UsageError(
-                    f"Avro has no column {name!r}: its names are of letters, digits and _; give it "
-                    "another with AS"
+                    f"Avro has no column {name!r}: names consist of letters, digits and _; rename "
+                    "it with AS"
                 )
 
     def advice(self, type_: pa.DataType) -> str | None:

@@ -85,7 +85,7 @@ class FileFormat(ABC):
         """
         if asked is not None and asked not in self.compressions:
             raise UsageError(
-                f"{self.format} files are not compressed by {asked!r}: say "
+                f"{self.format} files cannot be compressed with {asked!r}: use "
                 f"{', '.join(self.compressions)}"
             )
         return asked or self.compressions[0]
@@ -97,7 +97,7 @@ class FileFormat(ABC):
             UsageError: The format has no such type. The message tells what to cast.
         """
         if twice := repeated(schema.names):
-            raise UsageError(f"two columns are named {twice[0]!r}: give one another name with AS")
+            raise UsageError(f"two columns are named {twice[0]!r}: rename one with AS")
         for one in schema:
             if (advice := self.advice(one.type)) is not None:
                 raise UsageError(

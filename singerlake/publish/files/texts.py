@@ -106,8 +106,8 @@ def check_finite(array: pa.Array, name: str, format_: object) -> None:
     if pa.types.is_floating(array.type):
         if pc.all(pc.is_finite(array)).as_py() is False:
             raise InvalidQueryError(
-                f"column {name!r} holds NaN or Infinity, which {format_} cannot say: turn it into "
-                f"null with nanvl() or nullif(), or into a string"
+                f"column {name!r} holds NaN or Infinity, which {format_} cannot represent: turn it "
+                "into null with nanvl() or nullif(), or into a string"
             )
     elif pa.types.is_struct(array.type) or _is_list(array.type):
         inner = array.flatten() if pa.types.is_struct(array.type) else [array.flatten()]

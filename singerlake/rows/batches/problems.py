@@ -187,7 +187,7 @@ def rejected(problems: Problems) -> RejectedRowsError:
     if more := problems.total - sum(times for _, times in shown):
         lines.append(f"  and {more:,} more")
     lines += [
-        f"  and perhaps more far behind the quote that is out of place in {name}"
+        f"  and perhaps more, far after the misplaced quote in {name}"
         for name in problems.unchecked
     ]
     error = RejectedRowsError("\n".join(lines))

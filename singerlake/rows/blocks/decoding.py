@@ -99,7 +99,7 @@ def read(text: bytes, spec: BlockSpec) -> pa.RecordBatch:
         rows = _read_exactly(bytes(lines), source, spec)
     if len(rows) != spec.block.rows:
         raise DamagedError(
-            f"{spec.where} has {len(rows)} rows where the log says {spec.block.rows}"
+            f"{spec.where} has {len(rows)} rows instead of {spec.block.rows} in the log"
         )
     hashes = _digests(lines, spec, len(rows))
     return _batch(rows, hashes, source, spec, positions.of_block(text, spec.block))
@@ -155,7 +155,9 @@ def record_lines(text: bytes, block: Block) -> list[bytes]:
     if block.activations:
         lines = [line for line in lines if message_type(line) == "RECORD"]
     if len(lines) != block.rows:
-        raise DamagedError(f"block {block.number} has {len(lines)} rows, the log says {block.rows}")
+        raise DamagedError(
+            f"block {block.number} has {len(lines)} rows instead of {block.rows} in the log"
+        )
     return lines
 
 

@@ -169,7 +169,7 @@ def _has(type_: Type, kind: Kind) -> bool:
 
 
 def _largest_scale(type_: Type) -> int:
-    """The most digits behind the point of a decimal in a column; -1 where there is none."""
+    """The most digits after the point of a decimal in a column; -1 where there is none."""
     own = type_.scale if type_.kind is Kind.DECIMAL else -1
     return max([own, *map(_largest_scale, type_.parts)])
 

@@ -91,7 +91,7 @@ def ways_out(table: TableName, columns: Sequence[str], *, keyed: bool) -> str:
     none = "the table has no key, so no later row replaces these: "
     others = ", ".join(map(repr, columns[1:]))
     return (
-        f"{again if keyed else none}make the column text: {retype_command(table, columns[0])}"
+        f"{again if keyed else none}convert the column to text: {retype_command(table, columns[0])}"
         + (f", and likewise of {others}" if others else "")
     )
 
@@ -117,7 +117,7 @@ def key_ways_out(table: TableName | None, column: str, *, rounds: bool = False) 
     if rounds:
         way = "and the column is part of the key; give it a type that holds every key"
         return way if table is None else f"{way}: {retype_command(table, column, 'TYPE')}"
-    way = "make the column text"
+    way = "convert the column to text"
     if table is not None:
         way += f": {retype_command(table, column)}"
     return f"and the column is part of the key, so no query can read the table; {way}"

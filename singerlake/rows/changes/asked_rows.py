@@ -53,16 +53,16 @@ _BUFFER_ROWS, _BUFFER_BYTES = 131_072, 32 << 20
 _MOST_KEY_BYTES = 32 << 20
 """Of keys that a task names to those that read the table's state; with more, none are named."""
 _MARKED = "marks a row that a source deleted; to delete this one, use a column _delete"
-_KEYLESS = "the table has no key, so only _row_id says which row is meant"
+_KEYLESS = "the table has no key, so only _row_id identifies a row"
 _LONE = (
-    "is null in a row that is there, so no change finds that row: give the table another key "
-    "(singerlake alter TABLE set-key), or remove the row from all versions (singerlake erase TABLE "
-    "--where)"
+    "is null in a row of the table, so no change can find that row: give the table another key "
+    "(singerlake alter TABLE set-key), or remove the row from all versions (singerlake erase "
+    "TABLE --where)"
 )
-_NO_ID = "is no id of a row of this table"
+_NO_ID = "is not the id of a row of this table"
 _NO_EXACT_ID = (
-    f"{_NO_ID}, or its key's column would have to round it: give the column a type that holds "
-    "every key first, with singerlake alter TABLE retype COLUMN TYPE"
+    f"{_NO_ID}, or its key column would round it: first give the column a type that holds every "
+    "key, with singerlake alter TABLE retype COLUMN TYPE"
 )
 _NEW_KEY = (
     ": the key of a row cannot be changed; delete the one row, and insert the other without _row_id"

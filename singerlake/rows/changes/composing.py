@@ -180,7 +180,7 @@ def _repeated(spec: MergeSpec, asked: pa.Table, rows: list[int]) -> Placed:
     where += "" if spec.sources[last] == spec.sources[first] else f" of {spec.sources[first]}"
     often = "" if len(rows) == 2 else f", and {len(rows):,} times in all"  # noqa: PLR2004
     id_ = _row_id(spec, asked, rows[0])
-    reason = f"is there already, on {where}{often}"
+    reason = f"is already in {where}{often}"
     line = None if last_line < 0 else last_line
     problem = Problem(spec.sources[last], line, spec.id_names, id_, reason)
     return Placed(last, last_line, id_, problem)

@@ -38,9 +38,9 @@ from singerlake.rows.given.rows import LINE, ROW_ID, SOURCE
 
 _FAULTS = (
     *CLASHES,
-    "is in the table already, and rows are only to be inserted",
-    "is not in the table, and rows are only to be updated",
-    "is no row of the table now",
+    "is in the table already, but --mode insert only inserts",
+    "is not in the table, but --mode update only updates",
+    "is no longer in the table",
 )
 _IS_THERE, _IS_NOT, _GONE = range(len(CLASHES), len(_FAULTS))
 

@@ -120,7 +120,8 @@ class IndexScan:
                 yield from self._group(opened[1], group, asked)
             except (OSError, pa.ArrowInvalid) as error:
                 raise IndexDamagedError(
-                    f"{path} cannot be read: {error}; an index is only a cache, delete its folder"
+                    f"{path} cannot be read: {error}; a materialized snapshot is only a cache: "
+                    "delete its folder"
                 ) from error
 
     def _group(

@@ -14,7 +14,7 @@ from singerlake.format.types import TEXT, Kind, Type, exact
 from singerlake.rows.columns import canonical_text
 
 _PLAIN = 400
-"""Zeros, or digits behind the point, up to which a number is written without an exponent: every
+"""Zeros, or digits after the point, up to which a number is written without an exponent: every
 double is, and no number is expanded into more."""
 _TEXT = values.converter(TEXT)
 _STRING = msgspec.json.Decoder(str)

@@ -46,6 +46,6 @@ def _lengths(column: pa.Array) -> Weights:
 def too_heavy(weight: int, most: int = ROW_BYTES) -> InvalidQueryError:
     """Return the error for a row of a result that weighs too much."""
     return InvalidQueryError(
-        f"a row of the answer takes {weight:,} bytes, and {most:,} is the most: select less "
-        "of it, or make many rows instead of one long value, with range() or explode()"
+        f"a row of the result takes {weight:,} bytes, and {most:,} is the maximum: select less of "
+        "it, or make many rows instead of one long value, with range() or explode()"
     )

@@ -83,7 +83,7 @@ class LocalFile:
         """
         try:
             if path.exists() and not path.is_file():
-                raise UsageError(f"{path} is no file that can be read from any place in it")
+                raise UsageError(f"{path} is not a seekable file")
             with path.open("rb") as file:
                 facts = os.fstat(file.fileno())
         except FileNotFoundError as error:
@@ -99,8 +99,8 @@ class LocalFile:
                 facts = os.fstat(file.fileno())
                 if (facts.st_size, facts.st_mtime_ns) != (self.size, self.modified):
                     raise SingerlakeError(
-                        f"{self.name} was changed while it was read: nothing was done with it; "
-                        "run it again when the file is finished"
+                        f"{self.name} was changed while it was read: nothing was done; run it "
+                        "again when the file is complete"
                     )
                 return os.pread(file.fileno(), length, start)
         except OSError as error:
@@ -131,7 +131,7 @@ class StoreFile:
         try:
             return self.store.get_range(self.key, start, length)
         except KeyMissingError as error:
-            raise SingerlakeError(f"{self.name} is gone from {self.store.uri}") from error
+            raise SingerlakeError(f"{self.name} is missing from {self.store.uri}") from error
 
 
 def compression_of(source: ByteSource) -> str | None:
@@ -181,7 +181,7 @@ def inflated(source: ByteSource, compression: str) -> Iterator[bytes]:
                 raise
             except _BROKEN as error:
                 raise DamagedError(
-                    f"{source.name} is no whole {compression} file: {error}; copy it again"
+                    f"{source.name} is not a complete {compression} file: {error}; copy it again"
                 ) from error
             if not data:
                 return

@@ -145,11 +145,11 @@ def format_of(path: str) -> str:
     """
     if path == STDIN:
         raise UsageError(
-            f"standard input has no name that tells its format: say --format {'|'.join(FORMATS)}"
+            f"standard input has no file name: set its format with --format {'|'.join(FORMATS)}"
         )
     if (known := _by_suffix(path)) is None:
         raise UsageError(
-            f"the name {path} does not tell its format: say --format {'|'.join(FORMATS)}; of "
+            f"the name {path} does not specify a format: use --format {'|'.join(FORMATS)}; for "
             "documents, name the folder, or a pattern in quotes"
         )
     return known
@@ -195,9 +195,8 @@ def _piped(url: str, format_: str | None) -> str:
         target = f"{shlex.quote(container)} --name {shlex.quote(name)}"
     known = format_ or _by_suffix(url.partition("?")[0]) or "|".join(FORMATS)
     return (
-        f"{url} is an address, and files are read from this machine: fetch it first, or "
-        "pipe it, as in "
-        f"{fetch.format(target)} | singerlake … - --format {known}"
+        f"{url} is an address, but files are read from this machine: download it first, or pipe "
+        f"it, as in {fetch.format(target)} | singerlake … - --format {known}"
     )
 
 

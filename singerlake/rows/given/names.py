@@ -49,12 +49,12 @@ def check_named(
     for name in names:
         if name not in known:
             raise InputError(
-                f"{source} has the column {name!r}, and the table has none of that name: "
+                f"{source} has the column {name!r}, which the table does not have: "
                 f"{offer(name, columns)}"
             )
     missing = [key for key in keys if key not in names]
     if missing and special.row_id not in names:
         raise InputError(
-            f"{source} lacks the column {missing[0]!r}, which is of the table's key: without it "
-            "nobody knows which row is meant"
+            f"{source} lacks the column {missing[0]!r}, which is part of the table's key and "
+            "identifies the rows"
         )

@@ -35,7 +35,9 @@ the columns that it does not mention; what ``_row_id``, ``_row_version`` and ``_
 encoded problems."""
 _TRUE = frozenset({"true", "t", "yes", "y", "1"})
 _FALSE = frozenset({"false", "f", "no", "n", "0", ""})
-DELETE_WORDS = "is no boolean: write true, t, yes, y or 1 to delete the row, nothing to keep it"
+DELETE_WORDS = (
+    "is not a valid boolean: use true, t, yes, y or 1 to delete a row, nothing to keep it"
+)
 """What is said of another value of ``_delete``."""
 
 

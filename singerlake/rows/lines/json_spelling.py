@@ -23,8 +23,8 @@ from singerlake.rows.columns.arrow_types import DAYS, MICROS
 
 _NOT_JSON, _NOT_FINITE, _NOT_IN_CALENDAR, _NOT_UTF8 = "\x01", "\x02", "\x03", "\x04"
 REASONS = {
-    _NOT_JSON: "is no JSON, and the column allows no string",
-    _NOT_FINITE: "is no number that JSON has",
+    _NOT_JSON: "is not valid JSON, and the column allows no string",
+    _NOT_FINITE: "is not a JSON number",
     _NOT_IN_CALENDAR: "is outside the years 1 to 9999",
     _NOT_UTF8: "is text that is not UTF-8",
 }

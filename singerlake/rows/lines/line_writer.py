@@ -71,7 +71,7 @@ def cannot_delete(table: object, block: int, row: int, name: str) -> ViolationsE
     """
     return ViolationsError(
         f"row {block}:{row} of {table} has no value of {name!r}, which is part of its key, so no "
-        "later line can delete it; nothing was changed. Give the table a key that every row has: "
+        "deletion can reach it; nothing was changed. Give the table a key that every row has: "
         f"singerlake alter {table} set-key COLUMN"
     )
 

@@ -228,7 +228,7 @@ class RecordTexts:
         return pc.if_else(pa.array(is_unset), text, written), problems
 
 
-_MISSING = "is missing: a new row must have it, for it cannot be null and has no default"
+_MISSING = "is missing: a new row needs it, because it cannot be null and has no default"
 
 
 def _required(whole: dict[str, Any], properties: dict[str, Any]) -> set[str]:

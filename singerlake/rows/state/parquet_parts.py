@@ -237,7 +237,7 @@ class PartReader:
                 with pa.OSFile(str(path)) as source:
                     yield source
             except FileNotFoundError as error:
-                raise KeyMissingError(f"{part.key} is gone") from error
+                raise KeyMissingError(f"{part.key} is missing") from error
             except (OSError, pa.ArrowInvalid) as error:
                 raise damaged(part) from error
             return
@@ -291,6 +291,6 @@ def check_part(data: bytes, part: Part) -> None:
 def damaged(part: Part) -> IndexDamagedError:
     """Return the error of a file that is not what was written."""
     return IndexDamagedError(
-        f"{part.key} is not as it was written: an index is only a cache, delete the folder "
-        f"{part.key.rpartition('/')[0]}"
+        f"{part.key} is not as it was written: a materialized snapshot is only a cache: delete the "
+        f"folder {part.key.rpartition('/')[0]}"
     )

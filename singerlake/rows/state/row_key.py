@@ -32,24 +32,22 @@ def check_key(snapshot: TableState, key: Mapping[str, str]) -> None:
     columns = snapshot.columns
     wanted = dict(columns[index] for index in snapshot.key)
     if not wanted:
-        raise UsageError(
-            f"{snapshot.table} has no key properties, so its rows have no history: each is its own"
-        )
+        raise UsageError(f"{snapshot.table} has no key properties, so its rows have no history")
     if key.keys() != wanted.keys():
         raise UsageError(
-            f"the key of {snapshot.table} is {', '.join(wanted)}: say "
+            f"the key of {snapshot.table} is {', '.join(wanted)}: use "
             + " ".join(f"--key {name}=…" for name in wanted)
         )
     for name, type_ in wanted.items():
         text = key[name].strip()
         if not _can_be(text, type_):
             raise UsageError(
-                f"the key column {name!r} of {snapshot.table} is {type_}, which {key[name]!r} "
-                f"cannot be: say --key {name}=…"
+                f"the key column {name!r} of {snapshot.table} is {type_}, which {key[name]!r} is "
+                f"not: use --key {name}=…"
             )
         if type_.exact and _would_round(text, type_):
             raise UsageError(
-                f"the key column {name!r} of {snapshot.table} is {type_}, which would have to "
+                f"the key column {name!r} of {snapshot.table} is {type_}, which would "
                 f"round {key[name]!r}; if the table has such a row, give the column a type that "
                 f"holds it first: {retype_command(snapshot.table, name, 'TYPE')}"
             )

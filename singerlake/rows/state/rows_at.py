@@ -123,7 +123,6 @@ class RowsAt:
             done += len(rows)
         if done < len(codes):
             raise DamagedError(
-                f"{self.reader.table} has no row where an index says there is one: an index "
-                f"is only a cache, delete the folder {self.reader.table.indexes} and run it "
-                "again"
+                f"{self.reader.table} lacks a row that a materialized snapshot lists: it is only a "
+                f"cache, so delete the folder {self.reader.table.indexes} and run it again"
             )

@@ -292,7 +292,7 @@ def wrong_schema(error: Exception, schema: Any) -> str:
     names, rest = _split(path)
     said, is_not_valid, _ = reason.partition(" is not valid under ")
     if is_not_valid and rest and rest[-1] == "type":
-        reason = f"{said} is not what JSON Schema has, one or several of {', '.join(TYPES)}"
+        reason = f"{said} is not a JSON Schema type, one or several of {', '.join(TYPES)}"
     if len(reason) > _MOST:
         reason = f"{reason[: _MOST // 2]} … {reason[-_MOST // 2 :]}"
     where = ".".join(map(str, rest))

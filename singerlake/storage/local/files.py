@@ -28,8 +28,8 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 LINK = (
-    "is a symbolic link, and none is followed within a lake: replace it with what it points to, "
-    "or remove it"
+    "is a symbolic link, which is not followed within a lake: replace it with its target, or "
+    "remove it"
 )
 
 
@@ -76,7 +76,7 @@ class DurableNames:
                 raise
             self._known[name] = True
         if not self._known[name]:
-            raise OSError(errno.EIO, "the disk failed to take it before")
+            raise OSError(errno.EIO, "an earlier write to the disk failed")
 
     def ensure_root(self, handle: int) -> None:
         """See to the name of the lake's own folder, wherever it lies."""

@@ -17,7 +17,7 @@ _OS_ERRORS = {
     errno.EPERM: "the file system does not allow it (a lake needs hard links)",
     errno.ENOTDIR: "a file stands where a folder is needed",
     errno.EISDIR: "a folder stands where a file is needed",
-    errno.ENAMETOOLONG: "the path is longer than this file system takes",
+    errno.ENAMETOOLONG: "the path is longer than this file system accepts",
     errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
 }
 
@@ -46,6 +46,6 @@ class map_os_errors:  # noqa: N801
         if not isinstance(error, OSError):
             return
         if self._action == "read" and error.errno == errno.ENOENT:
-            raise KeyMissingError(f"{self._path} is not there") from error
+            raise KeyMissingError(f"{self._path} does not exist") from error
         words = _OS_ERRORS.get(error.errno or 0, error.strerror or str(error))
         raise StoreError(f"cannot {self._action} {self._path}: {words}") from error

@@ -125,7 +125,7 @@ class LocalStaged(Staged):
         second try that succeeds proves nothing.
         """
         if self._spoilt:
-            raise OSError(errno.EIO, "the disk failed to take it before")
+            raise OSError(errno.EIO, "an earlier write to the disk failed")
         handle = files.open_in(staging, self._name, self._path)
         try:
             os.fsync(handle)
@@ -247,7 +247,7 @@ class LocalStore(Store):
             files.folder(self.root, folders, make=self._names, durable=durable) as target,
         ):
             if etag is not None and self._etag_of(key) != etag:
-                raise KeyExistsError(f"{where} was changed by somebody else")
+                raise KeyExistsError(f"{where} was changed by another process")
             os.replace(temporary, name, src_dir_fd=staging, dst_dir_fd=target)
             if durable:
                 _sync_name(target, where)
@@ -332,7 +332,7 @@ class LocalStore(Store):
             try:
                 files.link(self.root, there, parts, self._names)
             except FileNotFoundError as error:
-                raise KeyMissingError(f"{origin} is not there") from error
+                raise KeyMissingError(f"{origin} does not exist") from error
             except FileExistsError as error:
                 raise KeyExistsError(f"{where} is taken") from error
             except OSError as error:

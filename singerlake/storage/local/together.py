@@ -79,8 +79,8 @@ class LocalTogether(Together):
                     done.result()
         except (OSError, DamagedError) as error:
             raise NotDurableError(
-                f"the disk of {self._root} failed to take what was written ({error}): nothing of "
-                "it can be relied on; check the disk first"
+                f"the disk of {self._root} failed to store what was written ({error}): do not rely "
+                "on any of it; check the disk first"
             ) from error
 
     def close(self) -> None:

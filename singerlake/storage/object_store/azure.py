@@ -72,7 +72,7 @@ def account(options: StoreOptions) -> Account:
     name = options.azure_storage_account_name or parts.get("accountname") or _env(*_ACCOUNTS)
     if not name:
         raise UsageError(
-            "az://container/prefix does not say whose container: set azure_storage_account_name "
+            "az://container/prefix does not contain the account: set azure_storage_account_name "
             "(or AZURE_STORAGE_ACCOUNT_NAME)"
         )
     key = options.azure_storage_account_key or parts.get("accountkey")
@@ -160,8 +160,8 @@ def check(options: StoreOptions) -> None:
     reached = account(options)
     header_values.check(
         {
-            "azure_storage_account_name (or where else the account is named)": reached.name,
-            "azure_storage_sas_token (or where else the signature is given)": reached.signature,
+            "azure_storage_account_name (or wherever the account is set)": reached.name,
+            "azure_storage_sas_token (or wherever the signature is set)": reached.signature,
             "azure_tenant_id": options.azure_tenant_id,
             "azure_client_id": options.azure_client_id,
             "azure_client_secret": options.azure_client_secret,
@@ -211,7 +211,7 @@ def client_of(options: StoreOptions, container: str) -> Callable[..., Any]:
 def suspect(options: StoreOptions) -> str:
     """Say which setting or variable obstore can only mean when it takes no configuration."""
     if account(options).signature is not None:
-        return "azure_storage_sas_token, or where else the signature is given (it begins with sv=)"
+        return "azure_storage_sas_token, or wherever the signature is set (it begins with sv=)"
     return "the settings that begin with azure_, and the environment"
 
 
@@ -222,7 +222,7 @@ def source(options: StoreOptions) -> str | None:
         UsageError: No account is named, or a setting cannot be used.
     """
     if options.azure_anonymous:
-        return "nowhere: none are sent"
+        return "none: none are sent"
     if _is_principal(options):
         return "the settings (a service principal)"
     if origin := account(options).source:

@@ -43,16 +43,16 @@ _REFUSED = {
     ),
 }
 _SLOW = (
-    "{name} asks to slow down and did so at every attempt: run it again later, or let fewer write "
-    "at a time"
+    "{name} asks to slow down and did so at every attempt: run it again later, or with fewer "
+    "concurrent writers"
 )
-_UNABLE = "{name} had an error of its own at every attempt: run it again later"
+_UNABLE = "{name} failed with an internal error at every attempt: run it again later"
 _NO_CONTAINER = (
     "there is no {container} {given!r}: check the name, the account and the endpoint, or create it"
 )
-_NOT_IT = "what answers there is not {name}: check the endpoint's address"
+_NOT_IT = "the server there is not {name}: check the endpoint's address"
 _PROTECTED = "a policy of the {container} keeps objects from being replaced or deleted: lift it"
-_NO_BILLING = "the bucket's project cannot be billed: see to its billing account"
+_NO_BILLING = "the bucket's project cannot be billed: check its billing account"
 
 _CODES = {
     "NoSuchBucket": _NO_CONTAINER,
@@ -78,24 +78,26 @@ _CODES = {
         "access denied: the signature is for https:// alone: change the endpoint"
     ),
     "KeyBasedAuthenticationNotPermitted": (
-        "the account takes no keys: use a service principal (azure_client_…), or az login"
+        "the account accepts no keys: use a service principal (azure_client_…), or az login"
     ),
-    "PublicAccessNotPermitted": "the account allows nobody without credentials: set some",
-    "UserProjectMissing": "the bucket wants its requester to pay, which is not supported",
+    "PublicAccessNotPermitted": "the account does not allow anonymous access: set credentials",
+    "UserProjectMissing": "the bucket requires the requester to pay, which is not supported",
     "UserProjectAccountProblem": _NO_BILLING,
     "AccountProblem": _NO_BILLING,
     "RetentionPolicyNotMet": _PROTECTED,
     "ObjectUnderActiveHold": _PROTECTED,
     "BlobImmutableDueToPolicy": _PROTECTED,
-    "LeaseIdMissing": "somebody holds a lease on the object: break it, and use none in a lake",
+    "LeaseIdMissing": (
+        "another client holds a lease on the object: break it, and do not use leases in a lake"
+    ),
     "BlobArchived": "the object is archived: rehydrate it first",
     "BlobBeingRehydrated": "the object is being rehydrated: run it again later",
-    "EntityTooLarge": "the file is larger than this service takes: set a smaller file_bytes",
-    "RequestBodyTooLarge": "the file is larger than this service takes: set a smaller file_bytes",
-    "KeyTooLongError": "the name is longer than the service takes: use a shorter prefix",
+    "EntityTooLarge": "the file is larger than this service accepts: set a smaller file_bytes",
+    "RequestBodyTooLarge": "the file is larger than this service accepts: set a smaller file_bytes",
+    "KeyTooLongError": "the name is longer than the service accepts: use a shorter prefix",
     "RequestTimeTooSkewed": "this machine's clock is wrong: set it, and run it again",
     "OperationTimedOut": _UNABLE,
-    "NotImplemented": "this service does not know a request that a lake needs",
+    "NotImplemented": "this service does not support a request that a lake needs",
     "404": _NOT_IT,
     "405": _NOT_IT,
     "429": _SLOW,
@@ -147,7 +149,7 @@ def for_failure(kind: str, endpoint: str) -> str:
         kind: obstore's word for it.
         endpoint: The address that requests go to.
     """
-    words = _KINDS.get(kind, "the connection to {endpoint} broke off: run it again")
+    words = _KINDS.get(kind, "the connection to {endpoint} was interrupted: run it again")
     return words.format(endpoint=endpoint)
 
 

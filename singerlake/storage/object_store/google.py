@@ -101,7 +101,7 @@ def suspect(options: StoreOptions) -> str:
 def source(options: StoreOptions) -> str | None:
     """Say where credentials come from; None where they can only be a machine's."""
     if options.gcs_anonymous:
-        return "nowhere: none are sent"
+        return "none: none are sent"
     if options.gcs_service_account_path or options.gcs_service_account_key or options.gcs_token:
         return "the settings"
     for name in (*_KEY_VARIABLES, _BEARER, _APPLICATION):

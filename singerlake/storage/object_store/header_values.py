@@ -19,5 +19,5 @@ def check(values: Mapping[str, str | None]) -> None:
     for name, value in values.items():
         if value is not None and (not value.isprintable() or " " in value):
             raise UsageError(
-                f"{name} has a space or line break in it, perhaps at its end: set it again without"
+                f"{name} contains a space or line break, perhaps at its end: set it again without"
             )

@@ -45,7 +45,7 @@ def named_by_container(uri: str, options: StoreOptions) -> tuple[str, StoreOptio
     account = match["account"].lower()
     if options.azure_storage_account_name not in (None, account):
         raise UsageError(
-            f"the lake's address is of the account {account}, and azure_storage_account_name says "
+            f"the lake's address is of the account {account}, and azure_storage_account_name is "
             f"{options.azure_storage_account_name!r}: leave one of them out"
         )
     prefix = (match["prefix"] or "").strip("/")
@@ -69,14 +69,14 @@ def split(uri: str, what: str = "a lake") -> tuple[Vendor, str, str]:
     if not vendor.names.fullmatch(container):
         # Not repeated: it may be an attempt to give credentials.
         raise UsageError(
-            f"{what} on {vendor.name} is named {scheme}://{vendor.container}/prefix, and what is "
-            f"given as the {vendor.container} cannot be its name ({vendor.spelling}); credentials "
-            "belong in the settings"
+            f"{what} on {vendor.name} is named {scheme}://{vendor.container}/prefix, and this "
+            f"{vendor.container} is not a valid name ({vendor.spelling}); credentials belong in "
+            "the settings"
         )
     if "?" in prefix:
         # Not repeated either.
         raise UsageError(
-            f"what follows the ? is no part of its name: {what} on {vendor.name} is named "
+            f"the part after the ? is not part of its name: {what} on {vendor.name} is named "
             f"{scheme}://{vendor.container}/prefix; credentials belong in the settings"
         )
     if _CONTROL.search(prefix):

@@ -208,15 +208,15 @@ class Requests:
         where = self.where(key)
         if self._is_conflict(failure) and write:
             kind = DoubtfulConflictError if doubt else KeyExistsError
-            return kind(f"{where} is taken, or was changed by another")
+            return kind(f"{where} already exists, or was changed by another process process")
         if failure.code in error_messages.MISSING and action in ("read", "delete", "copy"):
-            return KeyMissingError(f"{where} is not there")
+            return KeyMissingError(f"{where} does not exist")
         if failure.beyond_end and not write:
             return BeyondEndError(f"{where} ends earlier")
         words = self._words(failure)
         if write and (doubt or failure.may_have_written):
             return OutcomeUnknownError(
-                f"whether {where} was written ({action}) is not known: {words}"
+                f"whether {where} was written ({action}) cannot be determined: {words}"
             )
         return StoreError(f"cannot {action} {where}: {words}")
 

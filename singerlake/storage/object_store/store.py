@@ -113,7 +113,7 @@ class ObjectStore(Store):
         self._requests = Requests(self.uri, connection)
         self.not_listed = (
             f"{vendor.name} may keep earlier versions, snapshots and deleted objects, which are "
-            "not looked at: see that the bucket or container keeps none"
+            "not searched: check that the bucket or container keeps none"
         )
 
     @classmethod

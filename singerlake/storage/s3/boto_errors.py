@@ -139,11 +139,13 @@ class ErrorMapper:
         meta = answer.get("ResponseMetadata", {})
         code, status = str(details.get("Code", "")), int(meta.get("HTTPStatusCode", 0))
         if code in error_messages.BUSY:
-            return BusyError(f"{self.where(key)} is being written by another")
+            return BusyError(f"{self.where(key)} is being written by another process")
         if code in error_messages.CHANGED or status == HTTPStatus.PRECONDITION_FAILED:
-            return KeyExistsError(f"{self.where(key)} is taken, or was changed by another")
+            return KeyExistsError(
+                f"{self.where(key)} already exists, or was changed by another process process"
+            )
         if code in error_messages.MISSING and action in ("read", "replace", "delete", "copy"):
-            return KeyMissingError(f"{self.where(key)} is not there")
+            return KeyMissingError(f"{self.where(key)} does not exist")
         if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and not write:
             return BeyondEndError(f"{self.where(key)} ends earlier")
         region = meta.get("HTTPHeaders", {}).get("x-amz-bucket-region", "")
@@ -156,6 +158,6 @@ class ErrorMapper:
     def _error(self, action: str, key: str, words: str, doubt: bool) -> StoreError:
         if doubt:
             return OutcomeUnknownError(
-                f"whether {self.where(key)} was written ({action}) is not known: {words}"
+                f"whether {self.where(key)} was written ({action}) cannot be determined: {words}"
             )
         return StoreError(f"cannot {action} {self.where(key)}: {words}")

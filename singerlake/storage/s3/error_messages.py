@@ -31,13 +31,13 @@ _EXPIRED = (
 _DENIED = (
     "access denied: these credentials need s3:GetObject, s3:PutObject, s3:DeleteObject and "
     "s3:AbortMultipartUpload on the lake's objects, and s3:ListBucket on the bucket (without "
-    "which S3 also says so of objects that are not there)"
+    "which S3 also reports missing objects as denied)"
 )
 _SLOW = "S3 asks to slow down and did so at every attempt: run it again later"
-_UNABLE = "S3 had an error of its own at every attempt: run it again later"
-_OLD_SERVICE = "this service does not know a request that a lake needs (conditional writes)"
+_UNABLE = "S3 failed with an internal error at every attempt: run it again later"
+_OLD_SERVICE = "this service does not support a request that a lake needs (conditional writes)"
 
-_NOT_S3 = "what answers there is not S3: check the endpoint's address"
+_NOT_S3 = "the server there is not S3: check the endpoint's address"
 
 _CODES = {
     "NoSuchBucket": "there is no bucket {bucket!r}: check the name and the endpoint, or create it",
@@ -64,11 +64,11 @@ _CODES = {
     "AuthorizationHeaderMalformed": _REGION,
     "RequestTimeTooSkewed": "this machine's clock is wrong: set it, and run it again",
     "InvalidBucketName": "{bucket!r} cannot be a bucket's name",
-    "KeyTooLongError": "the key is longer than S3 takes: use a shorter prefix for the lake",
-    "EntityTooLarge": "the file is larger than this service takes: set a smaller file_bytes",
+    "KeyTooLongError": "the key is longer than S3 accepts: use a shorter prefix for the lake",
+    "EntityTooLarge": "the file is larger than this service accepts: set a smaller file_bytes",
     "InvalidObjectState": "the object is archived: restore it from Glacier first",
     "NoSuchUpload": (
-        "the unfinished upload was removed meanwhile (by a lifecycle rule?): run it again"
+        "the unfinished upload was removed in the meantime (by a lifecycle rule?): run it again"
     ),
     "QuotaExceeded": "the bucket's quota is used up: free some space and run it again",
     "XMinioStorageFull": "the service's disk is full: free some space and run it again",
@@ -77,7 +77,7 @@ _CODES = {
     "ServiceUnavailable": _UNABLE,
     "InternalError": _UNABLE,
     "500": (  # boto3 makes this of a page of a web server, too
-        "S3 had an error of its own, or what answers there is not S3: check the endpoint, or "
+        "S3 failed with an internal error, or the server there is not S3: check the endpoint, or "
         "run it again later"
     ),
     "502": _UNABLE,
@@ -118,8 +118,8 @@ _FAILURES = {
     "ConnectionClosedError": "{endpoint} closed the connection without an answer: run it again",
     "ResponseStreamingError": "the connection broke in the middle of an answer: run it again",
     "IncompleteReadError": "the connection broke in the middle of an answer: run it again",
-    "FlexibleChecksumError": "what arrived does not fit its checksum: run it again",
-    "ResponseParserError": "the answer of {endpoint} is not one of S3: check the endpoint",
+    "FlexibleChecksumError": "the answer does not match its checksum: run it again",
+    "ResponseParserError": "the answer of {endpoint} is not an S3 answer: check the endpoint",
     "HTTPClientError": (
         "the request could not be sent: check that no credential holds a space or line break, "
         "and the proxy's settings"

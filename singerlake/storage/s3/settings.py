@@ -154,12 +154,12 @@ def split(uri: str, what: str = "a lake") -> tuple[str, str]:
     if not _BUCKET.fullmatch(bucket):
         # Not repeated: it may be an attempt to give credentials.
         raise UsageError(
-            f"{what} on S3 is named s3://bucket/prefix, and what is given as the bucket "
-            "cannot be a bucket's name; credentials belong in the settings"
+            f"{what} on S3 is named s3://bucket/prefix, and this bucket is not a valid bucket "
+            "name; credentials belong in the settings"
         )
     if _SIGNED.search(prefix):
         raise UsageError(
-            "what follows the ? of the lake's address is a signature: a lake on S3 is named "
+            "the part after the ? of the lake's address is a signature: a lake on S3 is named "
             "s3://bucket/prefix; credentials belong in the settings"
         )
     return bucket, prefix_of(prefix)

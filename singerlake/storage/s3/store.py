@@ -201,7 +201,7 @@ class S3Store(Store):
         try:
             return self._put("replace", key, data, IfMatch=etag)
         except KeyMissingError as error:
-            raise KeyExistsError(f"{self._errors.where(key)} is gone") from error
+            raise KeyExistsError(f"{self._errors.where(key)} is missing") from error
         except KeyExistsError:
             if not in_doubt():
                 raise

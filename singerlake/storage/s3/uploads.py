@@ -134,7 +134,9 @@ class Uploads(BelowPrefix):
             yield
         except self._client.exceptions.NoSuchUpload:
             where = self._errors.where(key)
-            raise KeyExistsError(f"the upload of {where} was ended by another") from None
+            raise KeyExistsError(
+                f"the upload of {where} was completed or aborted by another process"
+            ) from None
 
     def _abort(self, upload: Mapping[str, str]) -> None:
         with suppress(Exception):

@@ -28,7 +28,7 @@ class Versions(BelowPrefix):
         try:
             yield from self._uploads()
         except StoreError as error:
-            yield StoredCopy("", 0, unreadable=f"uploads in parts: {error}")
+            yield StoredCopy("", 0, unreadable=f"multipart uploads: {error}")
 
     def earlier(self, prefix: str) -> Iterator[StoredCopy]:
         """List what objects below a prefix were before; not what they are."""
@@ -71,7 +71,7 @@ class Versions(BelowPrefix):
                 yield StoredCopy(self._key(one), int(one["Size"]))
 
     def _uploads(self) -> Iterator[StoredCopy]:
-        why = "an upload in parts that nobody has completed: S3 lets nobody read its parts"
+        why = "an incomplete multipart upload, whose parts S3 does not let anyone read"
         for page in self._pages("list_multipart_uploads", "list unfinished uploads in"):
             for one in page.get("Uploads", ()):
                 if str(one["Key"]).startswith(self._base):  # not every service looks at the prefix

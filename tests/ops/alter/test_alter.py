@@ -95,7 +95,7 @@ def test_a_key_that_does_not_fit_has_a_way_out(spark: SparkSession, lake: Lake) 
     ]
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], ['{"id": 2.0, "amount": 0}'])
     table = lake.find("tap.s")[0]
-    freeze(spark, table)  # an index under the key's own type is there already
+    freeze(spark, table)  # an index under the key's own type already exists
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], rows)
     with pytest.raises(DamagedError, match="singerlake alter tap.s retype id text"):
         ask(spark, lake, "select count(*) from tap.s")

@@ -125,7 +125,7 @@ def test_a_type_is_refused_if_values_do_not_fit(table: Table, engine: EngineChoi
         alter(table, whole, AlterOptions(new_version=True), engine)
     assert "id 2" in told.value.lines[2]
     assert table.snapshot().number == 1
-    assert alter(table, whole, AlterOptions(allow_misfits=True), engine).transaction == 2
+    assert alter(table, whole, AlterOptions(allow_type_mismatches=True), engine).transaction == 2
 
 
 def test_digits_that_a_type_declares_are_asked_of_all_rows(
@@ -133,8 +133,8 @@ def test_digits_that_a_type_declares_are_asked_of_all_rows(
 ) -> None:
     price = type_("price", digits(6))
     for options, words in (
-        (AlterOptions(), "do not keep what is asked, and nothing was altered"),
-        (AlterOptions(new_version=True), "would not keep what is asked of them; nothing was"),
+        (AlterOptions(), "violate the constraint, and nothing was altered"),
+        (AlterOptions(new_version=True), "would violate a constraint; nothing was"),
     ):
         with pytest.raises(ViolationsError, match=words) as told:
             alter(table, price, options, engine)
@@ -146,7 +146,7 @@ def test_digits_that_a_type_declares_are_asked_of_all_rows(
     assert done.transaction == 2
     assert done.version is not None
     assert done.version.rows == 3
-    assert alter(table, price, AlterOptions(allow_misfits=True), engine).transaction == 3
+    assert alter(table, price, AlterOptions(allow_type_mismatches=True), engine).transaction == 3
 
 
 def test_a_key_and_a_version_are_one_transaction(

@@ -62,7 +62,7 @@ def test_constraints_are_checked_by_spark(table: Table, no_java: EngineChoice) -
     for options in (AlterOptions(), AlterOptions(new_version=True)):
         with pytest.raises(UsageError, match="Java starts"):
             alter(table, NOT_NULL, options, no_java)
-        with pytest.raises(UsageError, match="said of the columns of tap.s can only be checked"):
+        with pytest.raises(UsageError, match="the overrides of tap.s can only be checked"):
             alter(table, NOT_NULL, options, EngineChoice(LOCAL))
 
 
@@ -95,7 +95,7 @@ def test_command_starts_no_java_for_a_small_table(
     assert "Java starts" in run(lake, *check).stderr
     assert "needs Spark" in run(lake, *check, "--engine", "local").stderr
     assert run_json(lake, *keyed, "--new-version")["version"]["rows"] == 2
-    retyped = run_json(lake, "alter", NAME, "retype", "id", "integer", "--allow-misfits")
+    retyped = run_json(lake, "alter", NAME, "retype", "id", "integer", "--allow-type-mismatches")
     assert retyped["transaction"] in (None, 3)
 
 

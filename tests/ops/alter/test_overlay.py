@@ -178,7 +178,7 @@ def test_a_key_is_not_given_to_rows_that_changed_meanwhile(
         return checked(*args)
 
     monkeypatch.setattr(by_rows, "key_violations", overtaken)
-    with pytest.raises(ConflictError, match="changed tap.s meanwhile"):
+    with pytest.raises(ConflictError, match="changed tap.s in the meantime"):
         alter_on_spark(spark, table, partial(says.with_key, names=["id"]))
     assert table.snapshot().overlay.key is None
 

@@ -87,7 +87,7 @@ def test_rows_are_deleted_by_their_keys(named: Table, engine: EngineChoice) -> N
     assert done.version.rows == 5
     assert [row["id"] for row in rows_of(named)] == [1, 3, 4, 6, 7]
     assert delete(named, "2", choice=engine) == Changed(None, absent=1)
-    with pytest.raises(RejectedRowsError, match="'x' is no id of a row of this table"):
+    with pytest.raises(RejectedRowsError, match="'x' is not the id of a row of this table"):
         delete(named, "3", "x", choice=engine)
     with pytest.raises(ConflictError):
         delete(named, "3", choice=engine, if_transaction=1)

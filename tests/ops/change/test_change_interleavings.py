@@ -147,7 +147,7 @@ def test_the_columns_change_while_rows_do(world: Changing, how: str) -> None:
         "alter": lambda: retype(world.lake.store, world.plain.snapshot(), "n"),
     }
     world.stop_again(ENTRY, by[how])
-    with pytest.raises(ConflictError, match="columns of tap.s were changed meanwhile"):
+    with pytest.raises(ConflictError, match="columns of tap.s were changed in the meantime"):
         world.change(world.stopping, {"id": 1, "n": 5})
     world.rows |= {2: 9} if how == "sync" else {}
     world.check()
@@ -161,7 +161,7 @@ def test_another_table_begins_while_rows_change(world: Changing) -> None:
         commit_rows(world.lake, "tap.s", ROW, ["id"], [{"id": 1, "n": 8}])
 
     world.stop_again(LOCK, another)
-    with pytest.raises(ConflictError, match="was dropped meanwhile"):
+    with pytest.raises(ConflictError, match="was dropped in the meantime"):
         world.change(world.stopping, {"id": 1, "n": 5})
     world.rows = {1: 8}
     assert world.present() == world.rows

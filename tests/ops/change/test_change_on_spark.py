@@ -155,7 +155,7 @@ def test_a_row_that_was_read_in_another_version_is_refused(
     assert caught.value.lines[:3] == (
         "2 rows of tap.orders changed since they were read; nothing was changed:",
         "  id 2: read as row version 1, is row version 3 now (rows.csv, line 2)",
-        "  id 8: read as row version 1, is gone now (rows.csv, line 4)",
+        "  id 8: read as row version 1, is missing now (rows.csv, line 4)",
     )
     with pytest.raises(ConflictError, match="at transaction 2, not 1 any more"):
         apply(on, orders, Mode.UPSERT, given[:1], if_transaction=1, overwrite=True)
@@ -192,20 +192,19 @@ def test_what_cannot_be_is_named_and_nothing_changed(
 
     twice = {"id": 5, "kind": "a"}
     assert problems(Mode.UPSERT, twice, {"id": 6}, twice) == [
-        "rows.csv, line 4, column 'id': '5' is there already, on line 2"
+        "rows.csv, line 4, column 'id': '5' is already in line 2"
     ]
     wrong = [{"id": None}, {"_row_id": "x"}, {"id": 1, "_row_id": "2"}]
     assert [line.partition(" (")[0][:70] for line in problems(Mode.UPSERT, *wrong)] == [
         "rows.csv, line 2, column 'id': a key cannot be null",
-        "rows.csv, line 3, column '_row_id': 'x' is no id of a row of this table"[:70],
+        "rows.csv, line 3, column '_row_id': 'x' is not the id of a row of this table"[:70],
         "rows.csv, line 4, column '_row_id': '2' is the id of another row than 1"[:70],
     ]
     assert problems(Mode.INSERT, {"id": 1, "must": "y"}) == [
-        "rows.csv, line 2, column 'id': '1' is in the table already, and rows are only to be "
-        "inserted"
+        "rows.csv, line 2, column 'id': '1' is in the table already, but --mode insert only inserts"
     ]
     assert problems(Mode.UPDATE, {"id": 2, "must": "y"}) == [
-        "rows.csv, line 2, column 'id': '2' is not in the table, and rows are only to be updated"
+        "rows.csv, line 2, column 'id': '2' is not in the table, but --mode update only updates"
     ]
     beyond = [{"id": 1, "kind": "c"}, {"id": 2, "kind": "d"}]
     for dry_run in (True, False):
@@ -216,8 +215,8 @@ def test_what_cannot_be_is_named_and_nothing_changed(
         ]
     # Not said again by the schema, which knows no such record.
     assert problems(Mode.UPSERT, {"id": 1, "score": math.nan}, {"id": 2, "score": math.inf}) == [
-        "rows.csv, line 2, column 'score': 'nan' is no number that JSON has",
-        "rows.csv, line 3, column 'score': 'inf' is no number that JSON has",
+        "rows.csv, line 2, column 'score': 'nan' is not a JSON number",
+        "rows.csv, line 3, column 'score': 'inf' is not a JSON number",
     ]
     assert table.snapshot().number == 1
 
@@ -324,9 +323,9 @@ def test_without_a_key_rows_go_by_their_ids(spark: SparkSession, on: On, lake: L
     assert [(row["id"], row["status"]) for row in rows(spark, table)] == [
         (1, "new"), (2, "paid"), (3, "new"), (4, "new"), (5, "new")
     ]  # fmt: skip
-    with pytest.raises(ConflictError, match="_row_id 1:1: read as row version 1, is gone now"):
+    with pytest.raises(ConflictError, match="_row_id 1:1: read as row version 1, is missing now"):
         apply(on, table, Mode.UPSERT, given[:1])
-    with pytest.raises(RejectedRowsError, match="'1:1' is no row of the table now"):
+    with pytest.raises(RejectedRowsError, match="'1:1' is no longer in the table"):
         apply(on, table, Mode.UPSERT, [{"_row_id": "1:1", "status": "paid"}])
     same = [row | {"total": None} for row in rows(spark, table)]
     assert apply(on, table, Mode.REPLACE, same).transaction is None
@@ -389,11 +388,11 @@ def test_others_may_change_other_rows_meanwhile(
         apply(on, orders, Mode.UPSERT, [{"id": 1, "status": "other"}], if_transaction=8)
     monkeypatch.setattr("singerlake.ops.change.job.ATTEMPTS", 2)
     Meanwhile(monkeypatch, *[theirs(1)] * 3)
-    with pytest.raises(ConflictError, match="others keep changing the same rows"):
+    with pytest.raises(ConflictError, match="other processes keep changing the same rows"):
         apply(on, orders, Mode.UPSERT, [{"id": 1, "status": "never"}])
     present = {block.file for block in orders.snapshot().blocks}
     stored = {item.key for item in lake.store.list(NAME.folder) if item.key.endswith(".gz")}
-    assert stored == {NAME.data(file) for file in present}, "what was not committed is gone"
+    assert stored == {NAME.data(file) for file in present}, "what was not committed is missing"
 
 
 def test_rows_are_changed_as_people_see_them(spark: SparkSession, lake: Lake) -> None:

@@ -208,7 +208,7 @@ def test_a_log_that_is_no_chain_is_not_copied(source: Lake, backup: LocalStore) 
         write(other, number)
     key = table_of(source).name.transaction(2)
     Path(source.store.uri, key).write_bytes(other.store.get(key).data)
-    with pytest.raises(DamagedError, match="was written after another transaction"):
+    with pytest.raises(DamagedError, match="was written after a different transaction"):
         copy(source.store, backup)
     Path(source.store.uri, key).unlink()
     with pytest.raises(DamagedError, match="lacks transaction 2"):
@@ -240,7 +240,7 @@ def test_a_table_of_another_lake_is_refused(source: Lake, backup: LocalStore) ->
     entry = table_of(source).name.transaction(1)
     manifest = table_of(source).name.manifest
     Path(backup.uri, entry).unlink()
-    with pytest.raises(ConflictError, match="begun to be copied from another"):
+    with pytest.raises(ConflictError, match="an incomplete copy of another"):
         copy(source.store, backup)
     Path(backup.uri, manifest).unlink()
     with pytest.raises(DamagedError, match="neither log nor manifest"):
@@ -423,7 +423,7 @@ def test_only_a_lake_or_an_empty_place_is_copied_to(vacuumed: Lake, tmp_path: Pa
     check(LocalStore(tmp_path / "staged"))
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "1.jpg").write_bytes(b"")
-    with pytest.raises(UsageError, match="no lake, and not empty"):
+    with pytest.raises(UsageError, match="not a lake, and not empty"):
         check(LocalStore(tmp_path / "photos"))
     (tmp_path / "link").symlink_to(tmp_path / "source")
     for inside in (tmp_path / "source", tmp_path / "source/raw/copy", tmp_path, tmp_path / "link"):
@@ -506,13 +506,15 @@ def test_a_version_alone_is_a_table_with_its_number_and_its_transaction(
     assert there.frozen == table_of(source).snapshot().frozen
     assert problems(backup) == [] and rows(backup) == rows(backup, 4) == [1, 2, 3, 4, 5]
     assert copy(source.store, backup, f"{NAME}.2", f"{NAME}.1")[0].files == 0
-    with pytest.raises(ConflictError, match="no copy of the source.*copy of versions only"):
+    with pytest.raises(
+        ConflictError, match="no longer a copy of the source.*copy of versions only"
+    ):
         copy(source.store, backup)
     first = LocalStore(backup.root.parent / "first")
     copy(source.store, first, f"{NAME}.1", options=VERIFY)
     assert [v.number for v in table_of(Lake(first)).snapshot().frozen] == [1]
     assert problems(first) == [] and rows(first) == [1, 2, 3]
-    with pytest.raises(ConflictError, match="it was made as a copy of versions only"):
+    with pytest.raises(ConflictError, match="it is a copy of versions only"):
         copy(source.store, first, f"{NAME}.2")
     with pytest.raises(NotFoundError, match="no version"):
         copy(source.store, first, f"{NAME}.3")

@@ -114,7 +114,7 @@ def test_lake_versions_go_along(lake: Lake, table: Table, place: LocalStore) -> 
 
     assert copied(place) == [1]
     erased(table)
-    with pytest.raises(ConflictError, match="fingerprints of before: delete versions/"):
+    with pytest.raises(ConflictError, match="earlier fingerprints: delete versions/"):
         copy_lake_versions(table.store, place, lake.lake_versions(), [])
     fresh = LocalStore(Path(f"{place.uri}-2"))
     assert copied(fresh) == [1]
@@ -130,7 +130,7 @@ def test_a_lake_version_alone(lake: Lake, table: Table, place: LocalStore) -> No
     for number in range(20, 26):
         by_hand.write(lake, table, {"id": number, "name": "Ed"})
     erased(table)
-    with pytest.raises(ConflictError, match="fingerprints of before: delete versions/"):
+    with pytest.raises(ConflictError, match="earlier fingerprints: delete versions/"):
         copy_lake_version(table.store, place, "2")
     fresh = LocalStore(Path(f"{place.uri}-2"))
     copy_lake_version(table.store, fresh, "2")

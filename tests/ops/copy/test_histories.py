@@ -255,7 +255,7 @@ def test_lake_versions_are_whole_or_said_not_to_be(
         try:
             story.copy_all(story.copy, AGAIN)
         except ConflictError as error:
-            assert story.vacuums and "as a copy of versions only" in str(error)
+            assert story.vacuums and "is a copy of versions only" in str(error)
         else:
             assert not_copied.read(story.copy) == {}
             assert Lake(story.copy).lake_versions() == story.source.lake_versions()

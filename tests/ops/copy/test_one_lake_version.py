@@ -90,7 +90,7 @@ def is_sound(lake: Lake, *notes: str) -> None:
     assert len(said) == len(notes), "nothing is said to be absent that is there"
 
 
-LEFT_OUT = "lake version 1 (q1) was not copied as a whole: tap.b left out"
+LEFT_OUT = "lake version 1 (q1) was not copied completely: tap.b left out"
 
 
 def test_its_tables_its_number_its_label_and_its_fingerprint(source: Lake, paper: Lake) -> None:
@@ -118,7 +118,7 @@ def test_its_tables_its_number_its_label_and_its_fingerprint(source: Lake, paper
 
 def test_who_asks_for_one_that_was_left_out_is_told(source: Lake, paper: Lake) -> None:
     copy_version(source, paper, "q2")
-    words = "was not copied here as a whole: this lake is a copy of others, without tap.b"
+    words = "was not copied completely: this lake is a copy of others, without tap.b"
     with pytest.raises(NotFoundError, match=words):
         paper.lake_version("q1")
     for command in (
@@ -178,7 +178,7 @@ def test_later_ones_follow_and_fill_what_was_absent(source: Lake, paper: Lake) -
     freeze_some(source, "q4", A, B)
     copy_version(source, paper, "q4")
     assert paper.tables() == [A, B]
-    is_sound(paper, "lake version 3 (q3) was not copied as a whole: tap.c left out")
+    is_sound(paper, "lake version 3 (q3) was not copied completely: tap.c left out")
     assert paper.lake_version("q1") == source.lake_version("q1"), "all its tables came"
     assert copy_version(source, paper, "q3").splitlines()[:1] == [
         "tap.c.1 at transaction 2: 2 transactions, 1 file, 224 B copied"
@@ -212,7 +212,7 @@ def test_a_copy_of_the_copy_says_the_same(source: Lake, paper: Lake, tmp_path: P
     key = NOT_COPIED
     assert again.store.get(key).data == paper.store.get(key).data
     said = copy_version(paper, Lake(LocalStore(tmp_path / "third")), "q1", code=3)
-    assert "was not copied here as a whole" in said
+    assert "was not copied completely:" in said
 
 
 def test_only_the_first_needs_no_note(source: Lake, paper: Lake) -> None:
@@ -243,8 +243,8 @@ def test_a_dry_run_writes_nothing(source: Lake, paper: Lake) -> None:
     [
         (["--lake-version", "q9"], 3, "there is no lake version 'q9': it has 2 (q2)"),
         (["--lake-version", "3"], 3, "there is no lake version '3'"),
-        (["tap.a", "--lake-version", "q2"], 2, "leave the TABLES out"),
-        (["--lake-version", "q2", "--sync"], 2, "--sync follows whole tables"),
+        (["tap.a", "--lake-version", "q2"], 2, "leave out the TABLES"),
+        (["--lake-version", "q2", "--sync"], 2, "--sync needs whole tables"),
         (["--lake-version", ""], 3, "there is no lake version ''"),
     ],
 )
@@ -303,7 +303,7 @@ def test_a_destination_with_lake_versions_of_its_own(source: Lake, paper: Lake) 
 def test_a_table_of_the_same_name(source: Lake, paper: Lake) -> None:
     commit_rows(paper, "tap.a", ID, ["id"], [{"id": 7}])
     said = copy_version(source, paper, "q2", code=4)
-    assert "tap.a at " in said and "is no copy of the source any more" in said
+    assert "tap.a at " in said and "is no longer a copy of the source:" in said
     assert "lake version 2 (q2) is not copied yet" in said
     assert paper.lake_versions() == [] and not paper.store.exists(NOT_COPIED)
 
@@ -320,7 +320,7 @@ def test_a_version_whose_files_were_rewritten_since_begins_a_log_of_its_own(
     more(source, A, 3)
     freeze_some(source, "q3", A)
     said = copy_version(source, paper, "q3", code=4)
-    assert "it was made as a copy of versions only" in said
+    assert "it is a copy of versions only" in said
     is_sound(paper, LEFT_OUT)
     other = Lake(LocalStore(Path(f"{paper.store.uri}-2")))
     copy_version(source, other, "q3")

@@ -66,8 +66,8 @@ def test_what_was_rebuilt_at_the_source_is_told(source: Lake, backup: LocalStore
     lose(Lake(backup), 4)
     said = run(source, "copy", source.store.uri, backup.uri, "--verify")
     assert said.exit_code == 0
-    assert "transaction 4: written by a rebuild here, and the source has them whole" in said.stdout
-    assert "transactions 1 to 2: written by a rebuild at the source, and are whole" in said.stdout
+    assert "transaction 4: written by a rebuild here; the source has the originals" in said.stdout
+    assert "transactions 1 to 2: written by a rebuild at the source; the originals" in said.stdout
     [found] = run_json(source, "copy", source.store.uri, backup.uri, "--verify")
     assert (found["rebuilt_transactions"], found["rebuilt_at_source"]) == ([4], [1, 2])
 
@@ -93,5 +93,5 @@ def test_a_rebuilt_entry_that_says_something_else_is_damage(
     entry: dict[str, Any] = json.loads(path.read_bytes())
     entry["blocks"][0]["rows"] += 1
     path.write_bytes(resealed(entry))
-    with pytest.raises(DamagedError, match="leads to other blocks .* than at the source"):
+    with pytest.raises(DamagedError, match="lead to different blocks .* than at the source"):
         copy(source.store, backup, options=VERIFY)

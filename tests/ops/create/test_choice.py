@@ -48,19 +48,19 @@ def test_a_query_is_asked_of_spark(lake: Lake, no_java: EngineChoice) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("tap-shop.orders", CreateOptions("select 1"), "there is a table tap-shop.orders already"),
-        ("tap_shop.orders", CreateOptions("select 1"), "which tap_shop.orders means in SQL too"),
+        ("tap-shop.orders", CreateOptions("select 1"), "the table tap-shop.orders already exists"),
+        ("tap_shop.orders", CreateOptions("select 1"), "which tap_shop.orders also means in SQL"),
         ("made.t", CreateOptions(), "either a query or a schema"),
         ("made.t", CreateOptions("select 1", schema=SCHEMA), "either a query or a schema"),
         (
             "made.t",
             CreateOptions("select 1", change=ChangeOptions(label="x")),
-            "no version is asked for",
+            "a label needs a version",
         ),
         (
             "made.t",
             CreateOptions(schema=SCHEMA, change=ChangeOptions(new_version=True)),
-            "has no state to freeze",
+            "has nothing to freeze",
         ),
     ],
 )

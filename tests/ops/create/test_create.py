@@ -231,7 +231,7 @@ def test_small_parts_are_put_together(spark: SparkSession, shop: Lake) -> None:
         ),
         ("select 'x' as _sdc_deleted_at", (), InvalidQueryError, "marks deleted rows"),
         ("drop table tap_shop.orders", (), InvalidQueryError, "no SQL but SELECT"),
-        ("select 1 as a", ("b",), UsageError, "no column 'b' to be the key: it has a"),
+        ("select 1 as a", ("b",), UsageError, "no column 'b' to use as the key: it has a"),
         ("select 1 as a", ("a", "a"), UsageError, "named twice"),
         ("select array(1) as a", ("a",), UsageError, "'a' cannot be a key"),
         (
@@ -244,7 +244,7 @@ def test_small_parts_are_put_together(spark: SparkSession, shop: Lake) -> None:
             "select id % 2 as k, id % 4 as l from tap_shop.orders",
             ("k", "l"),
             UsageError,
-            "1 of its values are there more than once, such as k 0, l 0: 2 times",
+            "1 of its values occur more than once, such as k 0, l 0: 2 times",
         ),
         ("select 1/0 as a", (), InvalidQueryError, "ivision"),
     ],
@@ -267,7 +267,7 @@ def test_names_and_schemas_that_are_refused() -> None:
     with pytest.raises(InvalidQueryError, match="column 2 has the empty name"):
         query_schema.schema_of([T.StructField(n, T.LongType()) for n in ("a", "")], [])
     twice = T.StructType([T.StructField("x", T.LongType()), T.StructField("x", T.LongType())])
-    with pytest.raises(InvalidQueryError, match="in 's' are there more than once: 'x'"):
+    with pytest.raises(InvalidQueryError, match="in 's' occur more than once: 'x'"):
         query_schema.schema_of([T.StructField("s", twice)], [])
     deep: T.DataType = T.LongType()
     for _ in range(40):
@@ -313,7 +313,7 @@ def test_a_table_that_appears_meanwhile_wins(
     meanwhile(
         monkeypatch, plans, step, lambda: commit_rows(shop, "views.v", PROPERTIES, ["id"], other)
     )
-    with pytest.raises(ConflictError, match=r"created views\.v meanwhile"):
+    with pytest.raises(ConflictError, match=r"created views\.v in the meantime"):
         create(spark, shop, "views.v", "select 7 as x")
     table = shop.table(NAME)
     assert rows_of(spark, table) == [(1, "theirs")]
@@ -333,7 +333,7 @@ def test_what_does_not_read_back_is_not_committed(
         monkeypatch.setattr(job._Job, "_write_blocks", write)
 
     altered()
-    with pytest.raises(Exception, match="does not read as what the query gave"):
+    with pytest.raises(Exception, match="differ from the result of the query"):
         create(spark, shop, "views.v", "select * from tap_shop.orders")
     assert data_files(shop) == []
     assert shop.table(NAME).store.exists(NAME.transaction(1)) is False

@@ -58,16 +58,16 @@ WITH_ROWS: dict[str, tuple[str, bytes]] = {
         f"index/tap/t/3/part-{0:032x}.parquet",
         parquet(id=[1, int(KEY)], name=["Ada", TEXT]),
     ),
-    "a refused line": (_OF_REJECTED + _NAMED, refused(message=_MESSAGE.decode())),
-    "a refused line in Base64": (
+    "a rejected line": (_OF_REJECTED + _NAMED, refused(message=_MESSAGE.decode())),
+    "a rejected line in Base64": (
         _OF_REJECTED + _NAMED,
         refused(message_base64=base64.b64encode(_MESSAGE).decode()),
     ),
-    "an index of refused lines": (
+    "an index of rejected lines": (
         f"index/tap/t__rejected/3/part-{0:032x}.parquet",
         parquet(message=[None, _MESSAGE.decode()]),
     ),
-    "an index of refused lines in Base64": (
+    "an index of rejected lines in Base64": (
         f"index/tap/t__rejected/3/part-{0:032x}.parquet",
         parquet(message_base64=[base64.b64encode(_MESSAGE).decode()]),
     ),

@@ -81,9 +81,9 @@ def test_what_each_object_is_said_to_be(lake: Lake) -> None:
     said = {one["words"] for one in call.run_json(lake, *BY_KEY, code=5)["found"]}
     assert said == {
         "data of the table",
-        "a data file that no transaction names: a vacuum deletes it",
-        "an index, which may be deleted at any time",
-        "what a writer staged and has not published: a vacuum removes it",
+        "a data file that no transaction lists: a vacuum deletes it",
+        "a materialized snapshot, which can be deleted at any time",
+        "staged by a writer, not published: a vacuum removes it",
     }
 
 
@@ -234,7 +234,7 @@ def test_what_cannot_be_read_is_no_proof(lake: Lake, key: str, data: bytes) -> N
     assert [one["key"] for one in document["not_read"]] == [key]
     text = call.run(lake, *BY_TEXT).stdout
     assert f"not read: {key}: " in text
-    assert "none was found, but not all could be read" in text
+    assert "not found, but not all could be read" in text
 
 
 def test_packed_files_are_told(lake: Lake) -> None:
@@ -258,8 +258,8 @@ _GZIP = gzip.compress(TEXT.encode(), mtime=0)
         (gzip.compress(b"PK\x03\x04...", mtime=0), "a ZIP archive"),
         (gzip.compress(planted.parquet(a=[TEXT]), mtime=0), "Parquet within gzip"),
         (gzip.compress(arrow(b"Ada", "lz4", pa.ipc.new_file), mtime=0), "Arrow within gzip"),
-        (planted.parquet(a=[b"no", _GZIP]), "packed documents in columns"),
-        (planted.parquet(a=[{"b": [b"%PDF-1.7"]}]), "packed documents in columns"),
+        (planted.parquet(a=[b"no", _GZIP]), "compressed documents in columns"),
+        (planted.parquet(a=[{"b": [b"%PDF-1.7"]}]), "compressed documents in columns"),
         (planted.parquet(a=[b"no"]), None),
         (b"x^y is a power, " * 9, None),
     ],
@@ -313,8 +313,8 @@ def test_nothing_sought_is_repeated(lake: Lake, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        (["tap.t", "--key", "1"], 2, "say why rows are erased"),
-        (["--search"], 2, "say what to look for"),
+        (["tap.t", "--key", "1"], 2, "give the reason"),
+        (["--search"], 2, "specify what to search for"),
         (["--search", "--key", "1"], 2, "--key needs the TABLE"),
         (["--search", "tap.t", "--text", ""], 2, "is empty"),
         (["--search", "tap.t.1", "--key", "1"], 2, "is a version"),
@@ -361,7 +361,7 @@ def test_what_is_published_is_looked_through(lake: Lake, tmp_path: Path, form: s
     assert call.run_json(lake, *BY_KEY)["found"] == [], "which is somebody else's row"
     registry.enter(lake, "people", Publication(tables=[str(NAME)], to=str(out), format="csv"))
     notes = call.run(lake, *BY_KEY).stderr
-    assert "published as people, rows are csv: look for them with --text" in notes
+    assert "published as people, rows are csv: search for them with --text" in notes
 
 
 def test_what_is_published_where_nobody_can_look(lake: Lake) -> None:
@@ -369,4 +369,4 @@ def test_what_is_published_where_nobody_can_look(lake: Lake) -> None:
     registry.enter(lake, "people", to)
     result = call.run(lake, *BY_TEXT)
     assert result.exit_code == 0
-    assert f"people is published at {to.to}, which is not looked at: " in result.stderr
+    assert f"people is published at {to.to}, which is not searched: " in result.stderr

@@ -115,7 +115,7 @@ def test_what_comes_between_the_two_entries(lake: Lake, table: Table) -> None:
     """Once it is there again, or cannot come back, an erasure that saw it dropped ends."""
     announced = by_hand.start(table, 2)
     undrop(table)
-    with pytest.raises(ConflictError, match="brought back"):
+    with pytest.raises(ConflictError, match="restored"):
         by_hand.commit_erase(table, announced, 2)
     drop(table)
     announced = by_hand.start(table, 2)

@@ -97,7 +97,7 @@ def test_a_query_makes_a_table_under_a_dropped_name(
         return commit(*args)
 
     monkeypatch.setattr(creating.plans, "commit_create", late)
-    with pytest.raises(ConflictError, match="somebody else created"):
+    with pytest.raises(ConflictError, match="another process created"):
         create(spark, lake, "t.s", "select id from range(2)")
     assert ids(spark, lake) == [7]
 

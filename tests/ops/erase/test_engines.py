@@ -176,7 +176,7 @@ def test_positions_that_no_line_has_are_of_none(lake: Lake, engine: EngineChoice
         Erased()
     )
     assert erase(engine, table, "1:1", f"{(1 << 33) + 1}:0").lines == 1
-    with pytest.raises(UsageError, match="id 2 can be none"):
+    with pytest.raises(UsageError, match="id 2 cannot belong"):
         erase(engine, table, "1:0", "x")
 
 

@@ -280,7 +280,7 @@ def test_who_writes_it_again_and_again_is_told(
 
     monkeypatch.setattr(job._Job, "_write", write)
     monkeypatch.setattr(job, "ATTEMPTS", 2)
-    with pytest.raises(ConflictError, match="take them out of the source first"):
+    with pytest.raises(ConflictError, match="remove them from the source first"):
         erase(engine, table, KEY)
     assert Operation.ERASE not in {t.operation for t in table.snapshot().transactions}
 

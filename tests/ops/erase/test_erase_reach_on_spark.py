@@ -111,7 +111,7 @@ def test_a_row_is_nowhere_in_tables_and_publications(
 
     def fail(self: PlainDestination, held: Any) -> int:
         if self.projection.name == "people":
-            raise ConflictError("somebody else published meanwhile")
+            raise ConflictError("another process published in the meantime")
         return plain(self, held)
 
     with monkeypatch.context() as patch:
@@ -184,7 +184,7 @@ def test_a_program_erases(lake: Lake, spark: SparkSession) -> None:
     orders = shop["tap.orders"]
     with pytest.raises(UsageError, match="list of ids"):
         orders.erase("1", reason="why", spark=spark)
-    with pytest.raises(UsageError, match="say which rows"):
+    with pytest.raises(UsageError, match="select rows"):
         orders.erase(reason="why", spark=spark)
     done = orders.erase(
         where="customer = 1", reason="why", tables={"tap.notes": "of = 1"}, wait=0, spark=spark

@@ -63,7 +63,7 @@ def test_refused_lines(lake: Lake, column: str) -> None:
     assert found(lake, "1") == []
     table = lake.table(NAME)
     (many,) = obstacles.of_rows(lake, table, table.snapshot(), None, words=True)
-    assert "too many to look for" in many.what
+    assert "too many to search for" in many.what
 
 
 def test_what_was_computed_from_it(lake: Lake) -> None:
@@ -92,7 +92,7 @@ def test_words_in_the_log(lake: Lake, metadata: dict[str, Any], there: bool) -> 
     assert bool(found(lake)) is there
     assert found(lake, words=False) == []
     if there:
-        assert found(lake)[0].what.endswith("spelled alike: 3")
+        assert found(lake)[0].what.endswith("same spelling: 3")
 
 
 @pytest.mark.parametrize(("key", "there"), [(KEY, True), (f"{KEY}0", False)])
@@ -139,7 +139,7 @@ def test_the_command_refuses_what_is_published(lake: Lake) -> None:
         lake, "people", Publication(tables=[str(NAME)], to="s3://b/people", format="parquet")
     )
     text = refused(lake, *ASK)
-    assert "people is published of it at s3://b/people, and cannot be published anew" in text
+    assert "people is a published copy of it at s3://b/people, and cannot be rebuilt" in text
     assert "singerlake unpublish people --delete" in text
 
 
@@ -150,7 +150,7 @@ def test_the_command_names_all_that_is_in_the_way(lake: Lake) -> None:
     text = refused(lake, *ASK)
     assert "nothing was changed:" in text
     assert "tap.made has such rows" in text
-    assert "words in log entries" in text and "--allow-text-mentions" in text
+    assert "text in log entries" in text and "--allow-text-mentions" in text
     assert f"of {KEY}" not in text, "and does not repeat them"
 
 
@@ -161,7 +161,7 @@ def test_the_command_names_all_that_is_in_the_way(lake: Lake) -> None:
         (["erase", str(NAME), "--reason", "why"], "one of --key, --where and --from"),
         (["erase", "--key", KEY, "--reason", "why"], "name the TABLE"),
         ([*ASK, "--where", "id = 1"], "one of --key, --where and --from"),
-        ([*ASK, "--text", "Zoë"], "go with --search"),
+        ([*ASK, "--text", "Zoë"], "require --search"),
         (["erase", str(NAME), "--reason", " ", "--key", KEY], "the reason is empty"),
         (["erase", str(NAME), "--reason", "a\nb", "--key", KEY], "the reason is empty"),
         (["erase", f"{NAME}.@1", "--reason", "why", "--key", KEY], "is a version"),
@@ -197,9 +197,9 @@ def test_all_tables_are_looked_at_before_the_first(lake: Lake) -> None:
     commit_rows(lake, "tap.made", PROPERTIES, ["id"], [ROW], metadata={"sources": sources})
     text = refused(lake, *ASK, "--table", "tap.b")
     assert "rows of tap.t, tap.b cannot be erased yet" in text
-    assert "tap.made has such rows" in text and "words in log entries" in text
+    assert "tap.made has such rows" in text and "text in log entries" in text
     text = refused(lake, *ASK, "--table", "tap.b", "--table", "tap.made")
-    assert "tap.made has such rows" not in text and "words in log entries" in text
+    assert "tap.made has such rows" not in text and "text in log entries" in text
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_all_tables_are_looked_at_before_the_first(lake: Lake) -> None:
         (None, "there is no"),
         ("- {name: other, from: tap.t, to: elsewhere}", "no projection of this name is declared"),
         ("- {name: people, from: tap.t, to: elsewhere}", "it is declared to go to"),
-        ("- {name: people, from: tap.t, to: out}", "holds something else (thesis.doc)"),
+        ("- {name: people, from: tap.t, to: out}", "contains something else (thesis.doc)"),
     ],
 )
 def test_what_cannot_be_published_anew(
@@ -247,8 +247,8 @@ def test_a_table_that_was_dropped(lake: Lake, tmp_path: Path) -> None:
     for name, table in (("people", str(NAME)), ("staged", "staging.t")):
         registry.enter(lake, name, Publication(tables=[table], to=to, format="parquet"))
     text = refused(lake, *ASK, "--projections", str(file))
-    assert "words in log entries" in text
-    assert text.count("cannot be published anew: tap.t is dropped") == 2
+    assert "text in log entries" in text
+    assert text.count("cannot be rebuilt: tap.t is dropped") == 2
     files = [block.file for block in lake.table(NAME).snapshot(dropped=True).restorable or ()]
     by_hand._commit(
         lake.store, lake.table(NAME).snapshot(dropped=True), Operation.VACUUM_START, deletes=files
@@ -263,7 +263,7 @@ def test_words_of_people_about_columns(lake: Lake) -> None:
     said = ("alter", str(NAME), "describe", "name", f"of customer {KEY} a pen name")
     assert call.run(lake, *said).exit_code == 0
     (one,) = found(lake)
-    assert one.what.startswith("words in log entries")
+    assert one.what.startswith("text in log entries")
     assert found(lake, "1") == []
 
 
@@ -277,11 +277,11 @@ def test_words_of_lake_versions_and_in_the_lakes_file(lake: Lake) -> None:
     version(lake, str(NAME), comment=f"without customer {KEY}")
     version(lake, str(NAME), label=f"no-{KEY}")
     (one,) = found(lake)
-    assert one.what.endswith("spelled alike: 3, 4")
+    assert one.what.endswith("same spelling: 3, 4")
     assert found(lake, words=False) == []
     said = ("annotate", str(NAME), "--description", f"with {KEY}, who pays late")
     assert call.run(lake, *said).exit_code == 0
-    assert found(Lake.open(lake.store.uri))[1].do.startswith("write others with singerlake annot")
+    assert found(Lake.open(lake.store.uri))[1].do.startswith("change them with singerlake annot")
 
 
 def version(lake: Lake, table: str, **said: Any) -> None:
@@ -295,8 +295,8 @@ def version(lake: Lake, table: str, **said: Any) -> None:
 def test_the_reason_names_nobody(lake: Lake) -> None:
     result = call.run(lake, "erase", str(NAME), "--key", KEY, "--reason", f"customer {KEY}, 12")
     assert result.exit_code == 2
-    assert "the reason names a row that is to go" in result.stderr
+    assert "the reason names a row to erase," in result.stderr
     obstacles.check_reason(f"request {KEY}0", [KEY])
     obstacles.check_reason("the DE one", ['["DE","17"]'])
-    with pytest.raises(UsageError, match="without that"):
+    with pytest.raises(UsageError, match="leave that"):
         obstacles.check_reason("17 in DE", ['["DE","17"]'])

@@ -136,7 +136,7 @@ def test_all_names_that_the_key_ever_had(lake: Lake) -> None:
 
 def test_a_table_without_a_key(lake: Lake) -> None:
     commit_rows(lake, str(NAME), {"id": {"type": "integer"}}, [], [{"id": 17}])
-    with pytest.raises(UsageError, match="has no key: say what to look for with --text"):
+    with pytest.raises(UsageError, match="has no key: use --text"):
         KeyNames.of(lake.table(NAME).snapshot())
 
 

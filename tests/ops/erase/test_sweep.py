@@ -70,7 +70,7 @@ def test_what_is_there_after_the_last_sweep_is_said(
     done = swept(table)
     assert done.files == ROUNDS
     assert [(one.key, one.reason) for one in done.left] == [
-        (keys[-1], f"it was found when all had been swept {ROUNDS} times")
+        (keys[-1], f"it was found after everything had been deleted {ROUNDS} times")
     ]
     assert table.store.exists(keys[-1]), "and it is still there"
     assert swept(table).left == [], "until it is run again"

@@ -121,5 +121,5 @@ def test_a_lake_that_never_stands_still(lake: Lake) -> None:
         commit_rows(lake, "tap.b", ID, ["id"], [{"id": 1}])
         return [A, B]
 
-    with pytest.raises(ConflictError, match=r"no table moved: the last to move were tap\.b;"):
+    with pytest.raises(ConflictError, match=r"no table changed: the last to change were tap\.b;"):
         cut.take_cut(lake.store, tables, patience_seconds=0.1)

@@ -281,7 +281,7 @@ def test_a_table_version_that_it_names_may_be_deleted_and_is_told(tables: Lake) 
     freeze_all(tables, "q3")
     result = run(tables, "versions", "tap.a", "--delete", "1", "--reason", "a person left")
     assert result.exit_code == 0
-    assert "lake version 1 (q3) names it, keeps its other tables" in result.stderr
+    assert "lake version 1 (q3) contains it, keeps its other tables" in result.stderr
     report = verify_lake.check_lake_log(tables.store)
     assert report.problems == []
     assert "lake version 1 (q3): version 1 of tap.a was deleted by " in report.notes[0]
@@ -295,8 +295,8 @@ def test_the_commands_that_read_metadata(tables: Lake) -> None:
     assert run_json(tables, "versions") == []
     text = run(tables, "versions").stdout
     assert text == (
-        "the lake has no lake versions; to make one: singerlake freeze --all\n"
-        "to list a table's versions: singerlake versions TABLE\n"
+        "the lake has no lake versions; to create one: singerlake freeze --all\nto list a table's "
+        "versions: singerlake versions TABLE\n"
     )
     done = run_json(tables, "freeze", "--all", "--label", "q3", "--comment", "as reported")
     assert [(one["table"], one["new"]) for one in done["tables"]] == [
@@ -310,7 +310,7 @@ def test_the_commands_that_read_metadata(tables: Lake) -> None:
     assert "q3" in shown and "as reported" in shown
     assert "tap.b" in run(tables, "versions", "--lake-version", "1").stdout
     text = run(tables, "freeze", "tap").stdout
-    assert "tap.a version 1: 1 row" in text and "; it was there\n" in text
+    assert "tap.a version 1: 1 row" in text and "; it already existed\n" in text
     assert "lake version 1 (q3): 2 tables, 2 rows, cut at 20" in text
     again = run_json(tables, "freeze", "tap.b", "tap.a", "--again")
     assert (again["lake_version"]["number"], again["new"]) == (2, True)
@@ -322,8 +322,8 @@ def test_freezing_unchanged_tables_again_is_the_lake_version_that_was_there(tabl
     for options in ((), ("--label", "q3"), ("--comment", "y")):
         result = run(tables, "freeze", "--all", *options)
         assert "lake version 1 (q3): " in result.stdout
-        assert result.stdout.endswith("; it was there\n")
-        assert ("the comment was not kept" in result.stderr) == ("y" in options)
+        assert result.stdout.endswith("; it already existed\n")
+        assert ("the comment was ignored," in result.stderr) == ("y" in options)
     assert len(tables.lake_versions()) == 1
     refused = run(tables, "freeze", "--all", "--label", "q3", "--again")
     assert (refused.exit_code, "has the label 'q3' already" in refused.stderr) == (2, True)
@@ -345,7 +345,7 @@ def test_programs_hold_a_lake_version(tables: Lake) -> None:
     assert (list(state), len(state), state.tables) == ([A, B], 2, [A, B])
     assert "tap.a" in state and B in state and "tap.c" not in state and 3 not in state
     for wrong in (lambda: state[3], lambda: lake.freeze(7), lambda: lake["tap.a"].freeze(7)):
-        with pytest.raises(UsageError, match="is no table|is no text"):
+        with pytest.raises(UsageError, match="is not a table|is not text"):
             wrong()
     with pytest.raises(UsageError, match="the list of tables is empty"):
         lake.freeze("q4", tables=[])
@@ -359,13 +359,13 @@ def test_programs_hold_a_lake_version(tables: Lake) -> None:
 
 def test_what_is_asked_wrongly(tables: Lake) -> None:
     for args, code, words in (
-        (["freeze"], 2, "or say --all"),
-        (["freeze", "--all", "tap.a"], 2, "or say --all"),
-        (["freeze", "tab"], 2, "'tab' is no tap of the lake"),
+        (["freeze"], 2, "or use --all"),
+        (["freeze", "--all", "tap.a"], 2, "or use --all"),
+        (["freeze", "tab"], 2, "'tab' is not a tap of the lake"),
         (["freeze", "tap.a", "tap.c"], 3, "no table tap.c"),
         (["freeze", "tap.a", "tap.b.1"], 2, "tap.b.1 is a version"),
-        (["freeze", "--all", "--transaction", "1"], 2, "--transaction is for one table"),
-        (["freeze", "--all", "--publish"], 2, "--publish is for one table"),
+        (["freeze", "--all", "--transaction", "1"], 2, "--transaction needs a single table"),
+        (["freeze", "--all", "--publish"], 2, "--publish needs a single table"),
         (["freeze", "--all", "--label", "7"], 2, "looks like a version's number"),
         (["versions", "--lake-version", "q9"], 3, "there is no lake version 'q9'"),
         (["versions", "tap.a", "--lake-version", "1"], 2, "leave the TABLE out"),
@@ -395,15 +395,15 @@ def test_the_tap_reads_each_table_at_its_version(tables: Lake) -> None:
     for empty in ({"lake_version": ""}, {"table_version": " "}):
         with pytest.raises(UsageError, match="_version is empty: give a number or a label"):
             run_tap(tables, **empty)
-    with pytest.raises(UsageError, match="two ways to ask"):
+    with pytest.raises(UsageError, match="exclude each other"):
         run_tap(tables, lake_version="q3", table_version=1)
     delete_version(tables.store, tables.table(B).snapshot(), "1", "a person left")
-    with pytest.raises(NotFoundError, match="a person left; .* name others in streams"):
+    with pytest.raises(NotFoundError, match="a person left; .* name the others in streams"):
         run_tap(tables, lake_version="q3")
     drop_table(tables.store, tables.table(B).snapshot(), AlterOptions(), with_versions=True)
-    with pytest.raises(NotFoundError, match="was dropped.* name others in streams"):
+    with pytest.raises(NotFoundError, match="was dropped.* name the others in streams"):
         run_tap(tables, lake_version="q3")
     shutil.rmtree(Path(tables.store.uri, "raw/tap/b"))
-    with pytest.raises(NotFoundError, match=r"q3\) has tap\.b, which is gone from the lake; "):
+    with pytest.raises(NotFoundError, match=r"q3\) has tap\.b, which is missing from the lake; "):
         run_tap(tables, lake_version="q3")
     assert run_tap(tables, lake_version="q3", streams=["a"]).records() == [{"id": 1}]

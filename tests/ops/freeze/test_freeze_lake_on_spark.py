@@ -40,8 +40,8 @@ def test_a_run_that_ends_half_way_leaves_versions_and_no_lake_version(
     result = run(lake, "freeze", "--all", "--label", "q3")
     assert (result.exit_code, lake.lake_versions()) == (5, [])
     assert "error: tap.b: tap.b at transaction 1 has values that do not fit" in result.stderr
-    assert "there is no lake version: the versions of the other tables stay" in result.stderr
-    assert "tap.a version 1: 2 rows" in result.stdout and "; it was there" in result.stdout
+    assert "no lake version was created: the versions of the other tables stay" in result.stderr
+    assert "tap.a version 1: 2 rows" in result.stdout and "; it already existed" in result.stdout
     assert "tap.c version 1: 1 row" in result.stdout
     commit_rows(lake, "tap.b", ID, ["id"], [{"id": 1, "n": 7}])
     done = run_json(lake, "freeze", "--all", "--label", "q3")
@@ -56,14 +56,14 @@ def test_verify_a_lake_version(spark: SparkSession, lake: Lake) -> None:
     result = run(lake, "verify", "--lake-version", "q3")
     assert result.exit_code == 0
     assert result.stdout.startswith(
-        "lake version 1 (q3): 2 tables: as the tables' logs say\ntap.a: "
+        "lake version 1 (q3): 2 tables: as in the tables' logs\ntap.a: "
     )
     assert run(lake, "verify", "--all").exit_code == 0
     run(lake, "versions", "tap.a", "--delete", "1", "--reason", "a person left")
     result = run(lake, "verify", "--lake-version", "q3")
     assert result.exit_code == 0  # it was meant to go
     assert result.stdout.startswith(
-        "lake version 1 (q3): 1 of 2 tables: as the tables' logs say; 1 cannot be read\n  note: "
+        "lake version 1 (q3): 1 of 2 tables: as in the tables' logs; 1 cannot be read\n  note: "
     )
     lines = json.loads(run(lake, "--output", "json", "verify", "--lake-version", "1").stdout)
     assert [one.get("table") for one in lines] == [None, "tap.b"]

@@ -142,7 +142,7 @@ def test_a_vacuum_in_between_is_a_conflict(lake: Lake, head: TableState) -> None
     commit_rows(lake, "tap.s", FLAT, ["id"], [{"id": 1}])
     second, stale = plans.plan(table.snapshot(), at=2), table.snapshot()
     vacuum(Operation.DROP_HISTORY, floor=5)
-    with pytest.raises(ConflictError, match="was dropped while it was read: nothing was frozen"):
+    with pytest.raises(ConflictError, match="has expired while it was read: nothing was frozen"):
         plans.commit_version(lake.store, stale, second, rows=2, fingerprint="0" * 32)
     assert len(table.snapshot().frozen) == 1
 

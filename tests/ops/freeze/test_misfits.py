@@ -69,7 +69,7 @@ def test_lost_files_are_listed_line_by_line(lake: Lake) -> None:
     with pytest.raises(DamagedError) as caught:
         revert.plan(table.store, head, 2)
     first, *others = caught.value.lines
-    assert "2 of its files are gone or cut" in first
+    assert "2 of its files are missing or truncated" in first
     assert others == [f"  {file}" for file in files]
     assert str(caught.value).splitlines() == [first, *others]
 

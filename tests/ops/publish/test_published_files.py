@@ -395,7 +395,7 @@ def test_rows_without_a_key_are_added_or_all_is_built(opened: Callable[..., Plac
     assert not place.refresh(state).full_build
     assert sorted(place.rows()) == sorted(state.values())
     del state[24]
-    assert place.refresh(state).full_build == "rows without a key are gone"
+    assert place.refresh(state).full_build == "rows without a key were deleted"
 
 
 def test_other_columns_are_a_full_build(opened: Callable[..., Place]) -> None:
@@ -403,7 +403,7 @@ def test_other_columns_are_a_full_build(opened: Callable[..., Place]) -> None:
     place.build(days(1))
     assert place.base is not None
     place.base = replace(place.base, schema=place.base.schema.append(pa.field("x", pa.int64())))
-    assert place.refresh(days(1, 2)).full_build == "its columns are others"
+    assert place.refresh(days(1, 2)).full_build == "its columns have changed"
 
 
 def test_files_that_hold_other_rows_than_they_should_are_built_anew(
@@ -412,7 +412,7 @@ def test_files_that_hold_other_rows_than_they_should_are_built_anew(
     place = opened()
     place.build(days(1))
     place.shown = days(1, 2)  # somebody took files away, or put others there
-    assert "other rows than they should" in place.refresh(days(1)).full_build
+    assert "not contain the expected rows" in place.refresh(days(1)).full_build
 
 
 def test_a_damaged_file_is_named(opened: Callable[..., Place]) -> None:
@@ -448,8 +448,8 @@ def damaged(place: Place, damage: str) -> str:
     ("said", "message"),
     [
         ({"order_by": (OrderKey("countri"),)}, "'countri'.*did you mean country"),
-        ({"key": ("ids",)}, "'ids', which is no column"),
-        ({"partition_by": (PartitionKey("x"),)}, "'x', which is no column"),
+        ({"key": ("ids",)}, "'ids', which is not a column"),
+        ({"partition_by": (PartitionKey("x"),)}, "'x', which is not a column"),
         ({"partition_by": (PartitionKey("name", Transform.DAY),)}, r"day\(name\).*is string"),
     ],
 )

@@ -117,7 +117,7 @@ def test_only_the_rows_that_changed_are_written(spark: SparkSession, lake: Lake)
     assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
     before = fingerprint(table)
     full = stage(spark, lake, OPEN, full_refresh=True)
-    assert (full.how, full.why, counts(full)) == (How.COMPARED, "it was asked for", (0, 0, 0))
+    assert (full.how, full.why, counts(full)) == (How.COMPARED, "it was requested", (0, 0, 0))
     assert full.transaction is None
     assert fingerprint(table) == before
     assert not here.problems(table)
@@ -220,7 +220,7 @@ def test_a_key_that_is_none_is_told_with_its_values(spark: SparkSession, lake: L
     assert "status cannot be the key of staging.orders, and nothing was changed" in str(found.value)
     assert "status paid: 2 rows" in str(found.value)
     assert "1 row lacks a value" in str(found.value)
-    with pytest.raises(UsageError, match="no column 'statu' to be the key"):
+    with pytest.raises(UsageError, match="no column 'statu' to use as the key"):
         stage(spark, lake, replace(by_status, key=("statu",)))
     with pytest.raises(UsageError, match="cannot be a key: it is null in 1 of 4 rows"):
         stage(spark, lake, replace(by_status, stage=TableName("staging", "other")))
@@ -235,7 +235,10 @@ def test_what_others_did_to_it_is_undone(spark: SparkSession, lake: Lake) -> Non
         change.delete([2])
     here.freeze(table)
     done = stage(spark, lake, OPEN)
-    assert (done.why, counts(done)) == ("transaction 2 of staging.orders was no refresh", (1, 1, 1))
+    assert (done.why, counts(done)) == (
+        "transaction 2 of staging.orders was not a refresh",
+        (1, 1, 1),
+    )
     assert fingerprint(table) == before
     assert stage(spark, lake, OPEN).how is How.UP_TO_DATE
     # What went back with the table, and a column and a constraint of somebody's own.
@@ -247,7 +250,7 @@ def test_what_others_did_to_it_is_undone(spark: SparkSession, lake: Lake) -> Non
     assert last is not None
     assert (last.transaction, last.touched) == (4, table.snapshot().number)
     done = stage(spark, lake, OPEN)
-    assert [str(one) for one in done.columns] == ["'own' is gone (text)"]
+    assert [str(one) for one in done.columns] == ["'own' is missing (text)"]
     assert fingerprint(table) == before
     assert "few" in table.snapshot().overlay.constraints
     sync(lake, order(3, total=6))
@@ -322,11 +325,11 @@ def test_a_refresh_that_ends_early_is_all_or_nothing(
 def test_only_a_table_that_a_projection_made_is_replaced(spark: SparkSession, lake: Lake) -> None:
     sync(lake, order(1))
     sync(lake, order(1), table="staging.orders")
-    with pytest.raises(UsageError, match="that no projection made"):
+    with pytest.raises(UsageError, match="that no projection created"):
         stage(spark, lake, OPEN)
     drop_table(lake.store, staged(lake).snapshot(), AlterOptions())
     assert stage(spark, lake, OPEN).how is How.CREATED
-    with pytest.raises(UsageError, match="has no stage"):
+    with pytest.raises(UsageError, match="has no staging table"):
         stage(spark, lake, replace(OPEN, stage=None))
 
 
@@ -385,7 +388,7 @@ def test_what_becomes_of_the_source_is_followed(spark: SparkSession, lake: Lake)
     vacuum_on_spark(spark, table, history)
     assert "the history of tap-shop.orders" in refreshed(How.COMPARED).why
     commit_rows(lake, str(NAME), ORDERS, ["id", "status"], [order(7, "paid")])
-    refreshed(How.COMPARED, "the columns of tap-shop.orders are others")
+    refreshed(How.COMPARED, "the columns of tap-shop.orders have changed")
     drop_table(lake.store, table.snapshot(), AlterOptions())
     sync(lake, order(1))
     assert counts(refreshed(How.COMPARED, "another table")) == (0, 0, 5)

@@ -130,7 +130,7 @@ class World:
         elif what == "revert":
             head = table.snapshot()
             past = [one.number for one in head.own_transactions if head.readable(one.number)]
-            revert(self.spark, table, past[said % len(past)], allow_misfits=True)
+            revert(self.spark, table, past[said % len(past)], allow_type_mismatches=True)
         elif what == "freeze":
             here.freeze(table)
         elif what == "drop history":
@@ -155,7 +155,7 @@ class World:
         """Change the staging table by hand, or turn it back."""
         table = self.lake.find(str(self.staged.stage))[0]
         if back:
-            revert(self.spark, table, 1, allow_misfits=True)
+            revert(self.spark, table, 1, allow_type_mismatches=True)
             return
         with TableChange(table, ChangeOptions(), EngineChoice.of(spark=self.spark)) as change:
             row = {name: "a" if name == "part" else 3 for name in self.staged.key}

@@ -243,7 +243,7 @@ def test_a_commit_meanwhile_is_a_conflict_and_nothing_changes(
     monkeypatch.setattr(plans, "commit_revert", late)
     files = {item.key for item in table.store.list(table.name.folder) if "singer.gz" in item.key}
     before = rows(table)
-    with pytest.raises(ConflictError, match="changed tap.people meanwhile"):
+    with pytest.raises(ConflictError, match="changed tap.people in the meantime"):
         revert(spark, table, 1)
     after = {item.key for item in table.store.list(table.name.folder) if "singer.gz" in item.key}
     assert after == files

@@ -37,7 +37,7 @@ def test_what_changes_no_row_does_not_stop_it(table: Table) -> None:
 def test_new_rows_stop_it(lake: Lake, table: Table) -> None:
     wanted = plan(table.store, table.snapshot(), 1)
     commit_rows(lake, "tap.s", PROPERTIES, ["id"], [{"id": 3, "amount": 1}])
-    with pytest.raises(ConflictError, match=r"transaction 3\) changed tap.s meanwhile"):
+    with pytest.raises(ConflictError, match=r"transaction 3\) changed tap.s in the meantime"):
         commit_revert(table.store, wanted, [], {}, writer_id="w", metrics={}, metadata={})
     assert table.snapshot().number == 3
 

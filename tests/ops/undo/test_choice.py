@@ -97,7 +97,7 @@ def test_command_starts_no_java_for_a_small_table(
         patch.setattr(engines, "SMALL", Work(100, 1_000))
         assert "Java starts" in run(lake, "undo", NAME, "4").stderr
     both = ("--engine", "local", "--master", "local[1]")
-    assert "leave them or --engine local out" in run(lake, "undo", NAME, "4", *both).stderr
+    assert "leave them out, or --engine local" in run(lake, "undo", NAME, "4", *both).stderr
     done = run_json(lake, "undo", NAME, "4", "--comment", "x")
     assert done["transaction"] == 5
     assert done["put_back"] + done["deleted"] > 0

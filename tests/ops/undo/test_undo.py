@@ -218,13 +218,13 @@ def test_what_is_said_and_done_on_the_command_line(engine: EngineChoice, orders:
     on = ("--engine", engine.name)
     refused = run(orders, "undo", "tap.s", *on, "2")
     assert refused.exit_code == 4, refused.output
-    assert "1 row of tap.s that transaction 2 wrote was touched again since" in refused.stderr
+    assert "1 row of tap.s that transaction 2 wrote was changed again since" in refused.stderr
     assert "id 2: written again by transaction 3" in refused.stderr
     assert "--on-conflict keep" in refused.stderr and "--on-conflict undo" in refused.stderr
     would = run(orders, "undo", "tap.s", *on, "2", "--dry-run")
     assert "would be 2 rows put back, 1 deleted" in would.stdout
     assert "id 2: written again by transaction 3" in would.stdout
-    assert "which later transactions wrote under: it stays" in would.stderr
+    assert "and later transactions used it: the schema stays" in would.stderr
     assert table.snapshot().number == 3
     done = run_json(
         orders, "undo", "tap.s", *on, "2", "--on-conflict", "keep", "--comment", "bad sync"
@@ -279,7 +279,7 @@ def test_rows_that_break_what_is_asked_now_do_not_come_back(
     for name, one in (("few", few), ("apart", Constraint("unique", ["m"]))):
         asked = partial(with_constraint, name=name, constraint=one)
         alter(table.store, table.snapshot(), asked)
-    with pytest.raises(ViolationsError, match="that would come back do not keep the constraints"):
+    with pytest.raises(ViolationsError, match="that would come back violate the current"):
         undo(table, engine, [2], on_conflict=OnConflict.KEEP)
     done = undo(table, engine, [2], on_conflict=OnConflict.KEEP, allow_violations=True)
     assert done.violations == ["few"]

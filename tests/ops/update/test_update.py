@@ -161,7 +161,7 @@ def test_what_is_refused_or_small_starts_no_java(table: Table, no_java: EngineCh
 
     refused(UsageError, "did you mean id", UpdateOptions({"idd": "1"}))
     if table.snapshot().key:
-        refused(UsageError, "is of the key of", UpdateOptions({"id": "1"}))
+        refused(UsageError, "is part of the key of", UpdateOptions({"id": "1"}))
     refused(UsageError, "--key and --where each", UpdateOptions({"n": "1"}, ["1"], "id = 1"))
     refused(UsageError, "takes values that are written out", UpdateOptions({"n": "n + 1"}, ["1"]))
     refused(UsageError, "Java starts", UpdateOptions({"n": "n + 1"}))
@@ -184,7 +184,7 @@ def test_command_takes_keys(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None
     refused = run(lake, "update", NAME, "--set", "s = upper(s)", "--engine", "local")
     assert (refused.exit_code, "needs Spark" in refused.stderr) == (2, True)
     both = run(lake, "update", NAME, *sets, "--key", "1", "--where", "id = 1")
-    assert (both.exit_code, "each say which rows" in both.stderr) == (2, True)
+    assert (both.exit_code, "each select rows" in both.stderr) == (2, True)
 
 
 @pytest.mark.usefixtures("processes")

@@ -224,7 +224,7 @@ def test_a_flipped_byte_is_never_made_to_look_well(lake: Lake, part: str) -> Non
     data[place] ^= 1
     path.write_bytes(data)
     if part != "middle":
-        with pytest.raises(DamagedError, match=r"block 2 .* is not what the log says"):
+        with pytest.raises(DamagedError, match=r"block 2 .* does not match the log"):
             write_group(lake.store, NAME, group)
         return
     commit_combine(

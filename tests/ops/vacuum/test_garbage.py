@@ -152,7 +152,7 @@ def test_lite_deletes_what_the_log_says_and_looks_for_nothing(lake: Lake) -> Non
     assert table.snapshot().dropped == {}
     assert run(table) == [f"{HASH}/{left.name}"]
     assert not left.exists()
-    assert marker.exists(), "the newest index"
+    assert marker.exists(), "the newest materialized snapshot"
 
 
 def index(lake: Lake, number: int, commit_id: str = "", age: float = 1e8) -> list[Path]:

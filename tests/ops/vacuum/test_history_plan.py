@@ -192,7 +192,7 @@ class Story:
             if number in promised(after, after.floor):
                 assert after.at(number).number == number
             else:
-                with pytest.raises(NotFoundError, match="is gone, because its history was dropped"):
+                with pytest.raises(NotFoundError, match="is gone, because its history has expired"):
                     after.at(number)
                 with pytest.raises(NotFoundError, match="is gone"):
                     freezing.plan(after, at=number)
@@ -321,7 +321,7 @@ def test_a_version_frozen_meanwhile_is_a_conflict(lake: Lake) -> None:
     plan = drop_history.plan_drop_history(snapshot, cutoff_at(snapshot, 4))
     assert plan is not None
     freeze(table, 2)
-    with pytest.raises(ConflictError, match="version 1 of tap.s was frozen meanwhile"):
+    with pytest.raises(ConflictError, match="version 1 of tap.s was frozen in the meantime"):
         drop(table, snapshot, plan)
     assert len(events(table, table.snapshot())) == 4
     # One of the head, or of a state that stays, is none.
@@ -333,7 +333,7 @@ def test_a_version_frozen_meanwhile_is_a_conflict(lake: Lake) -> None:
     assert {e.position for e in events(table, table.snapshot())} == {(2, 0), (4, 0)}
     # And who was reading what went cannot freeze it any more.
     wanted = freezing.plan(before, at=3)
-    with pytest.raises(ConflictError, match="was dropped while it was read: nothing was frozen"):
+    with pytest.raises(ConflictError, match="has expired while it was read: nothing was frozen"):
         freezing.commit_version(lake.store, before, wanted, rows=1, fingerprint="0" * 32)
 
 

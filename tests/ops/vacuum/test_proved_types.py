@@ -109,7 +109,7 @@ def test_a_header_that_says_more_than_is_so_is_found(tmp_path: Path) -> None:
     for lines, proved, expected in [
         (good, hash_, []),
         (bad, "", []),
-        (good + bad, hash_, ["values of its schema's types, as its header says"]),
+        (good + bad, hash_, ["values of its schema's types, as in its header"]),
         (good, "NFSHXeX", ["its types in its header"]),
     ]:
         block = placed(table, text, lines, proved)

@@ -85,7 +85,7 @@ def test_a_day_in_a_table_s_life(
         *((3, 0), (3, 1), (4, 0), (4, 1)),
         *((6, 1), (7, 0), (7, 1), (8, 0)),
     }
-    with pytest.raises(NotFoundError, match="is gone, because its history was dropped"):
+    with pytest.raises(NotFoundError, match="is gone, because its history has expired"):
         table.snapshot_at("@1")
     assert vacuum(spark, table).transaction == 0
     assert problems(spark, lake) == []

@@ -133,7 +133,7 @@ def test_a_lost_log_that_the_manifest_holds_whole(
 ) -> None:
     lose_log(store)
     assert ids_in(store) == [1, 2]
-    assert f"bring the log back with: singerlake rebuild {TABLE}" in caplog.text
+    assert f"restore the log with: singerlake rebuild {TABLE}" in caplog.text
     rebuild_table(store, TABLE)
     assert not check_log(store, TABLE).problems
 
@@ -266,7 +266,7 @@ def test_with_all_lost_a_lock_on_some_folders_is_an_error(store: LocalStore) -> 
     TableWriter(store, TABLE).commit(staged_rows(store, 3, schema=OTHER))
     lose_all(store)
     lock(store, age=3600)
-    with pytest.raises(DamagedError, match="2 data files of .* lie beside a writer's lock"):
+    with pytest.raises(DamagedError, match="2 data files of .* are next to a writer's lock"):
         Lake(store).table(TABLE).snapshot()
     assert run(store, "ls")[0] == 5
 
@@ -329,7 +329,7 @@ def test_a_sync_stops_where_the_catalogue_tells_of_a_lost_table(store: LocalStor
     lose_all(store)
     lock(store, age=86400)
     with pytest.raises(
-        DamagedError, match="catalogue of its tap.*run the copy again.*--include-locked"
+        DamagedError, match="catalog of its tap.*run the copy again.*--include-locked"
     ) as told:
         write(store, 9)
     assert "--leave-locked" not in str(told.value)
@@ -352,7 +352,7 @@ def test_a_first_sync_that_died_is_gone_on_with(tmp_path: Path) -> None:
     found = check_log(store, TABLE)
     assert not found.problems
     (note,) = unnamed(store, found)
-    assert "no log entry names 1 of its data files" in note
+    assert "no log entry lists 1 of its data files" in note
 
 
 def test_verify_tells_of_files_that_a_shorter_log_no_longer_names(store: LocalStore) -> None:
@@ -364,7 +364,7 @@ def test_verify_tells_of_files_that_a_shorter_log_no_longer_names(store: LocalSt
     found = check_log(store, TABLE)
     assert not found.problems
     (note,) = unnamed(store, found)
-    assert "rows whose log entries are lost" in note
+    assert "their log entries are lost" in note
 
 
 @pytest.mark.parametrize("age", [0.0, 3600.0])
@@ -373,7 +373,7 @@ def test_a_rebuild_says_what_lies_beside_a_lock(tmp_path: Path, age: float) -> N
     staged_rows(store, 1).publish()
     lock(store, age)
     with pytest.raises(
-        NotFoundError, match="nothing is left of .* but 1 data files beside"
+        NotFoundError, match="nothing is left of .* but 1 data files next to"
     ) as told:
         rebuild_table(store, TABLE, leave_locked=True)
     assert "--leave-locked" not in str(told.value)
@@ -413,7 +413,7 @@ def test_what_a_lost_vacuum_rewrote_is_never_thrown_away_in_silence(
             store.delete(TABLE.data(block.file))
     lose_log(store, manifest=manifest)
     if deleted:
-        with pytest.raises(DamagedError, match="bring the log back from a backup"):
+        with pytest.raises(DamagedError, match="restore the log from a backup"):
             rebuild_table(store, TABLE)
         assert not store.exists(TABLE.transaction(1))
     else:

@@ -200,7 +200,7 @@ def test_log_and_manifest_lost(table: Table) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"number": 3}, "says that it is transaction 3"),
+        ({"number": 3}, "contains the number of transaction 3"),
         ({"commit": None}, "cannot be read"),
         ({"format": 99}, "has format 99"),
         ({"stream": "other"}, "stream 'other'"),

@@ -109,7 +109,7 @@ def test_a_look_writes_nothing(table: Table) -> None:
         lambda: seen.delete("a"),
         seen.stage,
     ):
-        with pytest.raises(AssertionError, match="only looked at"):
+        with pytest.raises(AssertionError, match="read-only store"):
             write()
 
 

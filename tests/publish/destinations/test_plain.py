@@ -274,7 +274,7 @@ def test_a_sweep_beside_a_slow_commit_is_a_conflict(
         clone(*of)  # type: ignore[arg-type]
 
     monkeypatch.setattr(place.store, "clone", late)
-    with pytest.raises(ConflictError, match="somebody else published"):
+    with pytest.raises(ConflictError, match="another process published"):
         place.commit(base, Commit(position(place.projection, 2), SCHEMA, base.files, files))
 
 
@@ -367,5 +367,5 @@ def test_an_unknown_compression(tmp_path: Path) -> None:
     asked = projection(str(tmp_path / "x"), Format.CSV)
     assert asked.target is not None
     asked = replace(asked, target=replace(asked.target, compression="rar"))
-    with pytest.raises(UsageError, match="'rar': say none, gzip, zstd"):
+    with pytest.raises(UsageError, match="'rar': use none, gzip, zstd"):
         open_destination(asked)

@@ -45,7 +45,7 @@ def spark_home() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise RuntimeMissingError(
-            f"pyspark is not installed beside {sys.executable}: {install_line('pyspark')}"
+            f"pyspark is not installed for {sys.executable}: {install_line('pyspark')}"
         )
     return Path(spec.origin).parent
 

@@ -37,9 +37,7 @@ _REFUSED_VALUE = re.compile(
     r"NumberFormat|Runtime|UnsupportedOperation)Exception: (\[[A-Z0-9_.]+\] .+)"
 )
 _NO_ROOM = re.compile(r"\[NUMERIC_VALUE_OUT_OF_RANGE[.\w]*\] .+ as Decimal\(")
-_MORE_ROOM = (
-    " Give what it is computed of fewer digits, as many as it needs: cast(price as decimal(18,4))"
-)
+_MORE_ROOM = " Reduce the digits of its operands to what you need: cast(price as decimal(18,4))"
 MISFIT_MARK = "singerlake: "
 """Begins the error that Spark raises for a row that does not fit its table."""
 _MISFIT = re.compile(rf"\[USER_RAISED_EXCEPTION\] {MISFIT_MARK}(.+)")
@@ -50,7 +48,7 @@ _TOO_MUCH = re.compile(
     r"\(([\d.]+ \wi?B)\) is bigger than (spark\.driver\.maxResultSize) \(([^)]+)\)"
 )
 _MORE_MEMORY = (
-    "ask for less at once, or give it more with --conf spark.driver.memory=8g (on a cluster also "
+    "request less at once, or give it more with --conf spark.driver.memory=8g (on a cluster also "
     "spark.executor.memory)"
 )
 _JAVA_GONE = (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError, EOFError)
@@ -82,8 +80,8 @@ def translated(error: Exception) -> SingerlakeError:
             return _OURS[name](message)
     if _FILE_GONE in text or _CHECKSUM in text:
         return IndexDamagedError(
-            "a file of an index is damaged, or was deleted while it was read; an index is only "
-            "a cache: delete the folder index/ of the lake and run it again"
+            "a file of a materialized snapshot is damaged, or was deleted while it was read; it "
+            "is only a cache: delete the folder index/ of the lake, and run it again"
         )
     if misfit := _MISFIT.search(text):
         return DamagedError(_cut(misfit.group(1)))
@@ -115,7 +113,7 @@ def _exhausted(error: Exception, text: str) -> SingerlakeError | None:
         return too_heavy(int(heavy[1]), int(heavy[2]))
     if much := _TOO_MUCH.search(text):
         return SingerlakeError(
-            f"a part of the answer takes {much[1]}, and the driver accepts {much[3]} at once: "
+            f"a part of the result takes {much[1]}, and the driver accepts {much[3]} at once: "
             f"select fewer rows or columns, or allow more with --conf {much[2]}=…"
         )
     if "java.lang.OutOfMemoryError" in text:

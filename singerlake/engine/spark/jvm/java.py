@@ -348,7 +348,7 @@ def _wait(process: subprocess.Popen[bytes], connection: Path) -> None:
         if process.poll() is not None:
             raise RuntimeMissingError(f"it ended with exit code {process.returncode}")
         if time.monotonic() > deadline:
-            raise RuntimeMissingError(f"it said nothing for {PATIENCE:.0f} s")
+            raise RuntimeMissingError(f"it did not answer for {PATIENCE:.0f} s")
         time.sleep(_POLL)
 
 

@@ -18,7 +18,7 @@ EXACT_DECIMALS = {
     # … and where the two meet, as in a comparison, both have 2.
     "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "true",
 }
-"""With these Spark keeps the digits behind the point, and what has no room then is an error. All
+"""With these Spark keeps the digits after the point, and what has no room then is an error. All
 decimals of a lake have 38 digits, so without them Spark rounds in silence (decision 122)."""
 # What makes names, times and results the same everywhere; asked for on every master.
 _ALWAYS = {

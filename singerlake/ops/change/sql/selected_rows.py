@@ -181,5 +181,5 @@ def _advice(type_: Type) -> str:
         Kind.STRING: "write text in single quotes",
         Kind.TEXT: "write text in single quotes",
         Kind.BOOLEAN: "write true or false",
-    }.get(type_.kind, "say how it is to become one")
+    }.get(type_.kind, "specify how to convert it")
     return f"{literal}, or use cast(… as {spark_type(type_).simpleString()})"

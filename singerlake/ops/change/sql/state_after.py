@@ -129,7 +129,7 @@ def check_defaults(
             columns = ", ".join(one.columns)
             raise UsageError(
                 f"the default of {columns} breaks {name} ({visible(one.sql)}), and nothing was "
-                f"changed: a row that says nothing of {columns} could not be taken; give another "
+                f"changed: a row without a value of {columns} could not be accepted; set another "
                 "default, or drop the constraint"
             )
 
@@ -151,7 +151,7 @@ def _named(
         times = F.count(F.lit(1)).over(Window.partitionBy(*columns))
         rows = after.where(there).withColumn("n", times).where("n > 1")
         rows = rows.where(F.col(SOURCE).isNotNull())
-        words = F.format_string("would be in %,d rows, and is to be unique", "n")
+        words = F.format_string("would be in %,d rows, and must be unique", "n")
     elif broken.breaking is None:  # nobody knows which
         return Problems()
     else:

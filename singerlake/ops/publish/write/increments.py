@@ -92,7 +92,7 @@ class Publication:
             UsageError: It is only staged.
         """
         if self.projection.target is None:
-            raise UsageError(f"{self.projection.name} is only staged: it says no place in `to`")
+            raise UsageError(f"{self.projection.name} is only staged: it has no `to`")
         return self.projection.target
 
     @property
@@ -184,7 +184,7 @@ def _increment(
     rows = sum(one.rows for one in kept) + sum(one.rows for one in added)
     if rows != base.rows - counted.gone + counted.come:
         # Whatever the reason: nobody is to find a row twice, or not at all.
-        return Increment(full_build="the published files hold other rows than they should")
+        return Increment(full_build="the published files do not contain the expected rows")
     return Increment(
         kept=kept,
         added=added,

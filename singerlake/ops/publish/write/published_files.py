@@ -68,7 +68,7 @@ def check_columns(projection: Projection, schema: pa.Schema) -> None:
         for column in columns:
             if column not in schema.names:
                 raise UsageError(
-                    f"{what} of {projection.name} names {column!r}, which is no column of its "
+                    f"{what} of {projection.name} names {column!r}, which is not a column of its "
                     f"rows: {offer(column, schema.names, 'there are none')}"
                 )
             if not bounds.has_bounds(schema.field(column).type):

@@ -49,16 +49,15 @@ def check(schema: pa.Schema) -> None:
         other = seen.setdefault(field.name.lower(), field.name)
         if other != field.name:
             raise UsageError(
-                f"Delta tells no capitals from small letters: columns {other!r} and "
-                f"{field.name!r} are one to it; give one another name with AS"
+                f"Delta ignores case: columns {other!r} and {field.name!r} are the same; rename "
+                "one with AS"
             )
 
 
 def _check(field: pa.Field, column: str) -> None:
     if odd := _REFUSED_IN_NAMES.intersection(field.name):
         raise UsageError(
-            f"Delta has no column names with {min(odd)!r}, as {field.name!r} is: give it another "
-            "with AS"
+            f"Delta has no column names with {min(odd)!r}, as in {field.name!r}: rename it with AS"
         )
     type_ = field.type
     if pa.types.is_timestamp(type_) and type_.unit == "us":

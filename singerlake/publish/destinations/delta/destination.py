@@ -120,7 +120,7 @@ class DeltaDestination(Destination):
                 return
             if commit.kept:
                 raise UsageError(
-                    f"the columns of {self.projection.name} are others now: publish with "
+                    f"the columns of {self.projection.name} have changed: publish with "
                     "--full-refresh"
                 )
             # Where somebody publishes in this very moment, the later table is whole all the same.
@@ -244,7 +244,7 @@ class DeltaDestination(Destination):
         number = table.version()
         text = table.history(1)[0].get(SAID)
         if text is None:
-            raise self._others(f"version {number} was not made by Singerlake")
+            raise self._others(f"version {number} was not written by Singerlake")
         said = json.loads(text)
         where = f"{self.store.uri}, version {number},"
         position = Position.from_json(json.dumps(said["position"]), where)
@@ -261,7 +261,7 @@ class DeltaDestination(Destination):
 
     def _others(self, why: str) -> UsageError:
         return UsageError(
-            f"the Delta table at {self.store.uri} is changed by somebody else, too ({why}): "
+            f"the Delta table at {self.store.uri} is also changed by another writer ({why}): "
             "publish into a folder of your own"
         )
 
@@ -276,7 +276,7 @@ class DeltaDestination(Destination):
             raise self._conflict() from error
         except (DeltaError, OSError) as error:
             raise OutcomeUnknownError(
-                f"{self.store.uri} did not say whether it was published: {error}"
+                f"{self.store.uri} did not report whether it was published: {error}"
             ) from error
 
 
@@ -393,8 +393,8 @@ def check(uri: str, options: StoreOptions) -> None:
     said = [name for name in unknown if getattr(options, name) is not None]
     if said:
         raise UsageError(
-            f"deltalake, which writes the log of Delta tables, is not told of {', '.join(said)}: "
-            "leave that out, or publish in another format"
+            "deltalake, which writes the log of Delta tables, has no settings for "
+            f"{', '.join(said)}: leave them out, or publish in another format"
         )
 
 

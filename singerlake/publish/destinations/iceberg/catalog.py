@@ -81,8 +81,8 @@ class OpenCatalog:
                 self.etag = self.store.replace(CATALOG, data, self.etag)
         except KeyExistsError as error:
             raise ConflictError(
-                f"somebody else published to {self.store.uri} meanwhile; nothing was changed: run "
-                "it again"
+                f"another process published to {self.store.uri} in the meantime; nothing was "
+                "changed: run it again"
             ) from error
 
     @contextmanager
@@ -99,14 +99,14 @@ class OpenCatalog:
             self.put_back()
         except _REFUSED as error:
             raise ConflictError(
-                f"somebody else changed the table at {self.store.uri} meanwhile; nothing was "
-                f"published: run it again ({error})"
+                f"another process changed the table at {self.store.uri} in the meantime; nothing "
+                f"was published: run it again ({error})"
             ) from error
         except _FAILED as error:
             if self.file is not None:  # only the copy failed
                 raise StoreError(f"the catalog of {self.store.uri}: {error}") from error
             raise OutcomeUnknownError(
-                f"the catalog of {self.store.uri} did not say whether it committed: {error}"
+                f"the catalog of {self.store.uri} did not report whether it committed: {error}"
             ) from error
 
 
@@ -217,8 +217,8 @@ def key_of(store: Store, location: str) -> str:
     root = store.uri.rstrip("/") + "/"
     if not location.startswith(root):
         raise UsageError(
-            f"the catalog has a table of this name with {location}, which does not lie below "
-            f"{store.uri}: give the table another name (table), or publish it there"
+            f"the catalog has a table of this name with {location}, which is not below "
+            f"{store.uri}: rename the table (table), or publish it there"
         )
     return location[len(root) :]
 

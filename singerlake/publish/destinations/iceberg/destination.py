@@ -56,8 +56,9 @@ class IcebergDestination(Destination):
         Parquet().compression(target.compression)
         if store.uri.startswith("az://"):
             raise UsageError(
-                f"no Iceberg table at {store.uri}: a table names its files, and readers of Iceberg "
-                "do not know az://: publish it as Delta or Parquet there, or to s3:// or gs://"
+                f"no Iceberg table at {store.uri}: Iceberg tables contain the URIs of their files, "
+                "and readers do not support az://: publish it as Delta or Parquet there, or to "
+                "s3:// or gs://"
             )
         self._identifier = _identifier(projection, target)
 
@@ -171,7 +172,7 @@ class IcebergDestination(Destination):
             raise self._others("it has no snapshot")
         said = snapshot.summary[POSITION] if snapshot.summary is not None else None
         if said is None or COLUMNS not in table.properties:
-            raise self._others(f"snapshot {snapshot.snapshot_id} was not made by Singerlake")
+            raise self._others(f"snapshot {snapshot.snapshot_id} was not written by Singerlake")
         where = f"{self.store.uri}, snapshot {snapshot.snapshot_id},"
         position = Position.from_json(said, where)
         claim.check_name(self.store, position.projection, self.projection.name)
@@ -188,7 +189,7 @@ class IcebergDestination(Destination):
 
     def _others(self, why: str) -> UsageError:
         return UsageError(
-            f"the Iceberg table at {self.store.uri} is changed by somebody else, too ({why}): "
+            f"the Iceberg table at {self.store.uri} is also changed by another writer ({why}): "
             "publish into a folder of your own"
         )
 
@@ -216,7 +217,7 @@ class IcebergDestination(Destination):
             )
         except ValueError as error:  # of namespaces within others, say
             raise UsageError(
-                f"the catalog takes no table {'.'.join(self._identifier)}: {error}"
+                f"the catalog rejected the table {'.'.join(self._identifier)}: {error}"
             ) from error
 
     def _properties(self, rows: pa.Schema) -> dict[str, str]:
@@ -291,7 +292,7 @@ def _identifier(projection: Projection, target: Target) -> tuple[str, ...]:
         parts = tuple(target.identifier.split("."))
         if len(parts) == 1 or not all(parts):
             raise UsageError(
-                f"{target.identifier!r} does not name a table in a catalog: write namespace.table"
+                f"{target.identifier!r} is not a table name in a catalog: write namespace.table"
             )
         return parts
     name = projection.name.rstrip("/").rpartition("/")[2]

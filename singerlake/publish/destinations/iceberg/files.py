@@ -88,8 +88,8 @@ def _partition(file: DataFile, metadata: TableMetadata, projection: Projection) 
         ends = {transform(_internal(end)) for end in (low, high) if len(str(end)) < MOST}
         if (low is not None and nulls) or ends - {value}:
             raise DamagedError(
-                f"{file.path} has rows of another partition by {key} than its folder says; "
-                "nothing was published"
+                f"{file.path} has rows of another partition by {key} than its folder; nothing was "
+                "published"
             )
         values.append(value)
     return Record(*values)

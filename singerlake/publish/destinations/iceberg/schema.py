@@ -51,9 +51,7 @@ def iceberg_schema(schema: pa.Schema) -> Schema:
     try:
         return assign_fresh_schema_ids(Schema(*fields))
     except ValueError as error:  # a column "a.b", and a struct "a" with a "b"
-        raise UsageError(
-            f"Iceberg takes two columns for one: {error}; give one another name with AS"
-        ) from error
+        raise UsageError(f"Iceberg ignores case: {error}; rename a column with AS") from error
 
 
 def _field(field: pa.Field, numbers: count[int], column: str) -> ice.NestedField:
@@ -192,8 +190,8 @@ def evolve_columns(transaction: Transaction, rows: pa.Schema) -> None:
     }
     if gone & used:
         raise UsageError(
-            f"the version has no column {min(gone & used)!r} of the type that the Iceberg table "
-            "is partitioned or sorted by: publish it to a place of its own"
+            f"the version has no column {min(gone & used)!r} of the type that the Iceberg table is "
+            "partitioned or sorted by: publish it to a separate place"
         )
     _evolve_columns(transaction, wanted, gone)
 

@@ -67,7 +67,7 @@ def value_cells(given: Iterable[Any], type_: Type) -> tuple[pa.Array, list[Misfi
                 cell = read_value(raw)
             except ValueError as error:
                 what = error.args[0] if isinstance(error, values.MisfitError) else str(error)
-                misfits.append((row, (raw or shown(value)).decode(), f"is no {what}"))
+                misfits.append((row, (raw or shown(value)).decode(), f"is not a valid {what}"))
         cells.append(cell)
     return pa.array(cells, arrow_type(type_)), misfits
 

@@ -73,7 +73,7 @@ class ParquetSource:
             self.file = pq.ParquetFile(pa.PythonFile(_Seekable(source), "r"))
         except (pa.ArrowException, OSError) as error:
             first = str(error).partition("\n")[0]
-            raise DamagedError(f"{source.name} is no whole Parquet file: {first}") from error
+            raise DamagedError(f"{source.name} is not a complete Parquet file: {first}") from error
         self.schema: pa.Schema = self.file.schema_arrow
 
     @property

@@ -143,4 +143,4 @@ def _check_names(type_: pa.StructType, where: str) -> None:
 
 def _no_place(type_: pa.DataType, where: str) -> str:
     advice = next((text for test, text in _ADVICE if test(type_)), "cast it to another")
-    return f"column {where!r} is of the type {type_}, which has no place in a lake: {advice}"
+    return f"column {where!r} is of the type {type_}, which a lake cannot store: {advice}"

@@ -58,15 +58,15 @@ class Dialect:
             )
         if any(one in self.null for one in (*_SPECIAL, self.delimiter)):
             raise UsageError(
-                f"{self.null!r} cannot stand for null: no bare cell has a delimiter, a quote or "
-                "an end of line in it"
+                f"{self.null!r} cannot mean null: an unquoted cell cannot contain a delimiter, a "
+                "quote or an end of line"
             )
         if self.decimal not in (".", ","):
             raise UsageError(f"the decimal mark {self.decimal!r} is neither a point nor a comma")
         if self.skip < 0:
             raise UsageError(f"{self.skip} lines cannot be skipped: use 0 or more")
         if self.names is not None and not self.names:
-            raise UsageError("a file without a header needs the names of its columns")
+            raise UsageError("a file without a header needs --columns")
         try:
             self.null.encode(self.codec)
         except UnicodeEncodeError as error:
@@ -80,7 +80,7 @@ class Dialect:
             "".encode(self.encoding)  # a codec between bytes and bytes is no encoding
         except LookupError as error:
             raise UsageError(
-                f"there is no encoding {self.encoding!r}: say utf-8, utf-16, cp1252, latin-1 …"
+                f"there is no encoding {self.encoding!r}: use utf-8, utf-16, cp1252, latin-1 …"
             ) from error
         return UTF_8 if found.name in ("utf-8-sig", "ascii") else found.name
 

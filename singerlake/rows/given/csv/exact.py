@@ -16,8 +16,8 @@ from singerlake.rows.given.csv.dialect import Dialect
 from singerlake.rows.given.csv.ranges import MAX_RECORD
 
 _STRAY = "has a quote in it: put the cell in quotes, and double those within"
-_BEHIND = "goes on behind its closing quote: a quote within quotes is doubled"
-_OPEN = "begins with a quote that is never closed"
+_BEHIND = "continues after its closing quote: double a quote within quotes"
+_OPEN = "begins with an unclosed quote"
 _RETURN = "has a carriage return in it: put the cell in quotes, or end lines in LF or CRLF"
 
 

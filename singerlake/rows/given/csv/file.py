@@ -209,10 +209,10 @@ def _names(source: ByteSource, header: Record, dialect: Dialect) -> tuple[str, .
             names.append(cell.decode(codec))
         except UnicodeDecodeError as error:
             value = kept(cell.decode(codec, "backslashreplace"))
-            reason = f"is not in {dialect.encoding}: say in which encoding the file is"
+            reason = f"is not in {dialect.encoding}: set its encoding with --encoding"
             raise _refused(source, reason, line, value) from error
         if "\0" in names[-1]:
-            reason = "has zeros in it, as UTF-16 has: say in which encoding the file is"
+            reason = "contains zero bytes, as UTF-16 does: set its encoding with --encoding"
             raise _refused(source, reason, line, names[-1])
         if (name := safe_cells.read_name(names[-1], dialect)) is None:
             raise _refused(source, safe_cells.UNDECIDED, line, names[-1])

@@ -150,7 +150,7 @@ class CsvReader:
                     record,
                     index,
                     value,
-                    f"is not in {self.file.dialect.encoding}: say in which encoding the file is",
+                    f"is not in {self.file.dialect.encoding}: set its encoding with --encoding",
                 )
         return self.problems.total == before
 

@@ -83,7 +83,7 @@ def layouts(
             name = columns[min(differ)][0]
             raise UsageError(
                 f"{files[0].source.name} and {file.source.name} do not have the same columns: "
-                f"{name!r} is in one of them only; give them one after the other"
+                f"{name!r} is in one of them only; upload them one after the other"
             )
     return found
 
@@ -119,7 +119,7 @@ def _layout(file: CsvFile, columns: Columns, keys: Sequence[str], *, is_new: boo
             _refuse(problems, file, name, _unknown(file, name, own))
     lacking = [key for key in keys if key in own and own[key] not in layout.cells]
     if lacking and not problems.total and ROW_ID not in layout.special:
-        _refuse(problems, file, lacking[0], "is of the table's key, and must be there")
+        _refuse(problems, file, lacking[0], "is part of the table's key, and must exist")
     if problems.total and file.dialect.names is not None:
         raise UsageError("; ".join(f"{p.column!r} {p.reason}" for p in problems.first))
     if problems.total:
@@ -131,13 +131,13 @@ def _unknown(file: CsvFile, name: str, own: dict[str, int]) -> str:
     delimiter = wrong_delimiter(file.names, file.dialect.delimiter)
     if delimiter is not None:
         return (
-            f"is no column of the table: specify --delimiter {delimiter!r} if that separates the "
-            "columns"
+            f"is not a column of the table: specify --delimiter {delimiter!r} if that separates "
+            "the columns"
         )
     whole = file.dialect.delimiter.join(file.names)
     if not file.dialect.told and whole in own:
-        return f"is no column of the table, and {whole!r} is one: specify --delimiter ,"
-    return f"is no column of the table: {offer(name, list(own))}"
+        return f"is not a column of the table, and {whole!r} is one: specify --delimiter ,"
+    return f"is not a column of the table: {offer(name, list(own))}"
 
 
 def _naming(file: CsvFile, *, is_new: bool) -> str:

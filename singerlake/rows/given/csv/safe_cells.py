@@ -9,8 +9,8 @@ from singerlake.rows.given.csv.dialect import Dialect
 from singerlake.spreadsheet_cells import INERT, evaluated, is_inert
 
 UNDECIDED = (
-    "begins with ' as --safe-cells writes it: add --safe-cells to take the ' off, or --raw-cells "
-    "to keep it"
+    "begins with ' as --safe-cells writes it: add --safe-cells to remove the ', or --raw-cells to "
+    "keep it"
 )
 
 

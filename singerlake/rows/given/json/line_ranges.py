@@ -117,7 +117,7 @@ def line_blocks(source: ByteSource, part: Range) -> Iterator[bytes]:
         elif len(pending) > LONGEST_LINE:
             raise UsageError(
                 f"{source.name} has a line of more than {size_text(LONGEST_LINE)}: write one "
-                "record a line"
+                "record per line"
             )
     if pending:
         yield pending

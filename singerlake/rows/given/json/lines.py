@@ -104,7 +104,11 @@ class JsonSummarizer:
                     members = json_summary.parse(text.decode())
                     json_summary.add_value(summary, members)
                 except (RowError, ValueError, RecursionError) as error:
-                    reason = str(error) if isinstance(error, RowError) else f"is no JSON: {error}"
+                    reason = (
+                        str(error)
+                        if isinstance(error, RowError)
+                        else (f"is not valid JSON: {error}")
+                    )
                     shown = kept(text.decode("utf-8", "replace"))
                     problems.add(Problem(source.name, line, None, shown, reason))
             yield pa.RecordBatch.from_pydict(
@@ -182,7 +186,7 @@ def _delete(raw: bytes) -> bool | None:
         return bool(values.converter(BOOLEAN)(raw))
     word = read_delete(raw.decode().strip('"'))
     if word is None:
-        raise values.MisfitError(DELETE_WORDS.removeprefix("is no "))
+        raise values.MisfitError(DELETE_WORDS.removeprefix("is not a valid "))
     return word
 
 

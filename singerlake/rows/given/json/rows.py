@@ -66,7 +66,7 @@ def members_of(line: bytes) -> dict[str, msgspec.Raw]:
     try:
         members = _OBJECT.decode(line)
     except msgspec.ValidationError as error:
-        raise RowError("is no JSON object: write one object a line") from error
+        raise RowError("is not a JSON object: write one object per line") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RowError(json_summary.fault(line, error)) from error
     # There is one such place for each member at least: so many and no more are all different.
@@ -79,9 +79,9 @@ def _check_names(line: bytes) -> None:
     try:
         pairs = json_summary.parse(line.decode())
     except (ValueError, RecursionError) as error:
-        raise RowError(f"is no JSON: {error}") from error
+        raise RowError(f"is not valid JSON: {error}") from error
     if twice := repeated(name for name, _ in pairs):
-        raise RowError(f"says {twice[0]!r} twice")
+        raise RowError(f"contains {twice[0]!r} twice")
 
 
 class JsonReader:
@@ -196,4 +196,6 @@ class JsonReader:
 def misfit_problem(source: str, line: int, column: str, raw: bytes, error: ValueError) -> Problem:
     """Say that a value does not fit its column, from what its converter raised."""
     what = error.args[0] if isinstance(error, values.MisfitError) else str(error)
-    return Problem(source, line, column, kept(raw.decode("utf-8", "replace")), f"is no {what}")
+    return Problem(
+        source, line, column, kept(raw.decode("utf-8", "replace")), f"is not a valid {what}"
+    )

@@ -103,8 +103,8 @@ def _why(text: str, error: ValueError, type_: Type) -> str:
     if not isinstance(error, MisfitError):
         return json_summary.fault(text.encode(), error)
     if type_.kind in NESTED:
-        return f"is no {type_}: {error.args[0]}"
-    return f"is no {error.args[0]}"
+        return f"is not a valid {type_}: {error.args[0]}"
+    return f"is not a valid {error.args[0]}"
 
 
 def _fast(texts: pa.Array, type_: Type) -> pa.Array:
@@ -250,7 +250,7 @@ def _time(kind: str, read_json: values.Converter) -> _Reader:
             raise MisfitError(kind)
         value = read_json(msgspec.json.encode(text))
         if _TOO_FINE.match(text):
-            raise MisfitError(f"{kind} of at most six digits behind the second")
+            raise MisfitError(f"{kind} of at most six digits after the second")
         return value
 
     return read_cell

@@ -79,7 +79,7 @@ def _only_nulls_empty(cells: pa.Array) -> bool:
 
 
 def _plain_numbers(cells: pa.Array) -> pa.Array | None:
-    """Digits that a double keeps are its shortest, but for zeros behind the point."""
+    """Digits that a double keeps are its shortest, but for zeros after the point."""
     texts = cells.cast(pa.large_string())
     data, ends = text_bytes.written(texts), text_bytes.ends(texts)
     if not len(data) or not (data[ends[1:] - ends[0] - 1] == ord("0")).any():

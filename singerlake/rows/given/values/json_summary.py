@@ -34,7 +34,7 @@ class _Fraction(str):
 
 
 def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not valid JSON")
 
 
 _DECODER = json.JSONDecoder(
@@ -60,10 +60,10 @@ def fault(text: bytes, error: Exception) -> str:
     try:
         json.dumps(parse(text.decode()), ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return f"is no {LONE_SURROGATE}"
+        return f"is not a valid {LONE_SURROGATE}"
     except (ValueError, RecursionError):
         pass
-    return f"is no JSON: {error}"
+    return f"is not valid JSON: {error}"
 
 
 def add_value(summary: Summary, value: Any) -> None:

@@ -49,13 +49,13 @@ def shown(value: Any) -> bytes:
 
 def _spelled(value: Any) -> str:
     if isinstance(value, BeyondTime):
-        raise MisfitError("time of the years 1 to 9999 with at most six digits behind the second")
+        raise MisfitError("time of the years 1 to 9999 with at most six digits after the second")
     if isinstance(value, datetime):
         return f'"{_iso(value)}"'
     if isinstance(value, date):
         return f'"{value.isoformat()}"'
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
-        raise MisfitError("number that JSON has")
+        raise MisfitError("JSON number")
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, Mapping):
@@ -79,6 +79,8 @@ def _dumped(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
     except TypeError:
-        raise UsageError(f"a {type(value).__name__} has no place in a lake: {value!r}") from None
+        raise UsageError(
+            f"a {type(value).__name__} cannot be stored in a lake: {value!r}"
+        ) from None
     except ValueError:
         raise MisfitError("number of so few digits that Python writes them") from None

@@ -71,7 +71,7 @@ def test_problems_come_as_rows_and_rows_behind_a_stray_quote_are_not_guessed_at(
     with pytest.raises(RejectedRowsError) as caught:
         files.summaries(engine)
     assert "0.csv, line 3, column 'note'" in str(caught.value)
-    assert f"behind the quote that is out of place in {tmp_path / '0.csv'}" in str(caught.value)
+    assert f"after the misplaced quote in {tmp_path / '0.csv'}" in str(caught.value)
     assert "1.csv" not in str(caught.value)  # a y is a text as any other, where types are found
 
 
