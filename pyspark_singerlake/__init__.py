@@ -16,7 +16,7 @@ __all__ = ["DefaultSource"]  # made when it is asked for
 def __getattr__(name: str) -> Any:
     if name == "DefaultSource":
         try:
-            from singerlake.sql.queries.data_source import SingerlakeSource
+            from singerlake.api.spark_source import SingerlakeSource
         except Exception as error:  # whatever is wrong with an installation
             raise AttributeError(f"Singerlake cannot be imported: {error}") from error
         return SingerlakeSource

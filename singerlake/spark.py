@@ -155,19 +155,35 @@ def register(spark: SparkSession) -> None:
     - ``lake``: where the lake lies; by default what SINGERLAKE_LAKE says.
     - one of ``version`` (a number, or a label), ``label``, ``transaction`` and ``time``; by
       default the head.
+    - ``columns``: those wanted, as ``id,total``; by default all. Spark does not tell a source which
+      ones a query uses.
     - ``on_type_mismatch``: ``fail`` or ``null``, as for :func:`read_table`.
 
     With ``spark.sql.python.filterPushdown.enabled``, executors drop rows for which conditions do
     not hold (``=``, ``<``, ``in``, ``is null`` and the like, on all columns but doubles, times and
-    nested ones) before these go to Java. Executors must have Singerlake installed.
+    nested ones) before these go to Java, and do not read row groups that cannot match. Executors
+    must have Singerlake installed.
 
     ::
 
         spark.read.format("singerlake").option("lake", uri).load("tap-shop.orders.1")
 
+    With PySpark 4.2 or later, ``spark.readStream`` gives the changes of a table, each transaction
+    once, with the columns ``_change_type``, ``_transaction`` and ``_sequence``. Options are
+
+    - ``change_feed``: ``true``.
+    - ``since``: the state after which it begins (a version's number or label, or ``@17``); by
+      default it begins with all rows.
+    - ``max_transactions_per_trigger`` and ``max_rows_per_trigger``: the size of a batch, which has
+      whole transactions, and at least one.
+
+    ::
+
+        spark.readStream.format("singerlake").option("change_feed", "true").load("tap-shop.orders")
+
     Args:
         spark: The session.
     """
-    from singerlake.sql.queries.data_source import SingerlakeSource
+    from singerlake.api.spark_source import SingerlakeSource
 
     spark.dataSource.register(SingerlakeSource)

@@ -7,9 +7,12 @@ import json
 import re
 from typing import Any
 
-import farmhash
-
 from singerlake.errors import InvalidNameError
+
+try:
+    from farmhash import fingerprint64
+except ImportError:  # it has no wheel for this Python
+    from singerlake.format.farmhash64 import fingerprint64
 
 _USABLE = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_-]{6}")
 
@@ -51,7 +54,7 @@ def schema_hash(schema: dict[str, Any], key_properties: list[str]) -> str:
     """
     text = canonical(schema, key_properties)
     while True:
-        number: int = farmhash.fingerprint64(text)
+        number: int = fingerprint64(text)
         name = base64.b85encode(number.to_bytes(8, "big"))[:7]
         if _USABLE.fullmatch(name):
             return name.decode("ascii")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from singerlake.rows.batches.row_columns import DELETED
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.state import layer_keys
-from singerlake.rows.state.parquet_parts import Part, PartReader
+from singerlake.rows.state.parquet_parts import WHOLE, Part, PartReader, Share
 from singerlake.rows.state.shape import Shape
 from singerlake.snapshot.index import Index
 
@@ -63,10 +63,23 @@ class StateReader:
         for number in range(self.parts):
             yield from self._part(number, columns, changed, row_filter)
 
-    def part(self, number: int, columns: Sequence[str]) -> Batches:
-        """Read the rows that one of the files has of the state; arguments as for :meth:`rows`."""
+    def part(
+        self,
+        number: int,
+        columns: Sequence[str],
+        row_filter: pc.Expression | None = None,
+        share: Share = WHOLE,
+    ) -> Batches:
+        """Read the rows that one of the files has of the state.
+
+        Args:
+            number: The file's.
+            columns: As for :meth:`rows`.
+            row_filter: As for :meth:`rows`.
+            share: Which share of the file's row groups.
+        """
         changed = self._changed() if number >= len(self.own.parts) else None
-        yield from self._part(number, columns, changed)
+        yield from self._part(number, columns, changed, row_filter, share)
 
     def _part(
         self,
@@ -74,16 +87,17 @@ class StateReader:
         columns: Sequence[str],
         changed: pa.Table | None,
         row_filter: pc.Expression | None = None,
+        share: Share = WHOLE,
     ) -> Batches:
         if self.below is None:
-            yield from self.own.select(self.own.parts[number], columns, row_filter)
+            yield from self.own.select(self.own.parts[number], columns, row_filter, share)
         elif number < len(self.own.parts):
-            own = self.own.select(self.own.parts[number], [*columns, DELETED], row_filter)
+            own = self.own.select(self.own.parts[number], [*columns, DELETED], row_filter, share)
             for batch in own:
                 yield batch.filter(pc.invert(batch[DELETED])).drop_columns([DELETED])
         else:
             part = self.below.parts[number - len(self.own.parts)]
-            below = self.below.select(part, self._keyed(columns), row_filter)
+            below = self.below.select(part, self._keyed(columns), row_filter, share)
             for batch in self._unchanged(below, changed):
                 yield batch.select(list(columns))
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import InvalidNameError
+from singerlake.format import farmhash64
 from singerlake.format.schema_hash import canonical, schema_hash
 
 VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text(encoding="utf-8"))
@@ -35,10 +36,22 @@ schemas = st.dictionaries(st.text("abé$", max_size=4), values, max_size=4)
 def test_frozen(vector: dict[str, Any]) -> None:
     text = canonical(vector["schema"], vector["key_properties"])
     assert text.decode("utf-8") == vector["canonical"]
-    assert f"{farmhash.fingerprint64(text):016x}" == vector["fingerprint64"]
+    for carrier in (farmhash, farmhash64):
+        assert f"{carrier.fingerprint64(text):016x}" == vector["fingerprint64"]
     assert schema_hash(vector["schema"], vector["key_properties"]) == vector["hash"]
     name = base64.b85encode(bytes.fromhex(vector["fingerprint64"]))[:7].decode()
     assert (name == vector["hash"]) is (vector["rehashes"] == 0)
+
+
+@given(st.binary(max_size=400))
+def test_the_hash_is_the_same_by_another_carrier(text: bytes) -> None:
+    assert farmhash64.fingerprint64(text) == farmhash.fingerprint64(text)
+
+
+def test_the_hash_is_the_same_for_every_length() -> None:
+    for length in range(400):
+        text = bytes((number * 167 + length) % 256 for number in range(length))
+        assert farmhash64.fingerprint64(text) == farmhash.fingerprint64(text)
 
 
 def test_the_vectors_have_every_case() -> None:

@@ -15,11 +15,17 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import datasource as ds
 
+from singerlake.api import spark_source
+from singerlake.api.spark_source import FilteredReader
 from singerlake.engine import work
+from singerlake.engine.local import LocalEngine
+from singerlake.errors import DamagedError
 from singerlake.lake import Lake
 from singerlake.ops.freeze import FreezeOptions, freeze
+from singerlake.rows.state import parquet_parts
+from singerlake.snapshot import building, index
 from singerlake.spark import read_table, register
-from singerlake.sql.queries import data_source, pushed_filters
+from singerlake.sql.queries import pushed_filters
 from tests.build import commit_rows
 
 PROPERTIES = {
@@ -108,7 +114,7 @@ def test_its_module_fails_in_no_way_that_ends_the_search(monkeypatch: pytest.Mon
 
     assert pyspark_singerlake.DefaultSource.name() == "singerlake"
     assert not hasattr(pyspark_singerlake, "Other")
-    monkeypatch.setitem(sys.modules, "singerlake.sql.queries.data_source", None)
+    monkeypatch.setitem(sys.modules, "singerlake.api.spark_source", None)
     assert not hasattr(pyspark_singerlake, "DefaultSource")
 
 
@@ -144,6 +150,7 @@ def test_a_snapshot_is_named_in_many_ways(
         ("tap.s", {"time": "soon"}, "soon"),
         ("tap.s", {"on_type_mismatch": "text"}, "neither fail nor null"),
         ("tap.t", {}, "tap.t"),
+        ("tap.s", {"columns": "id,nam"}, "tap.s has no column 'nam': did you mean name"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(
@@ -153,9 +160,103 @@ def test_what_cannot_be_asked_is_refused(
         source(spark, filled, **options).load(name).collect()
 
 
+def test_only_the_columns_that_are_asked_for_are_read(filled: Lake, spark: SparkSession) -> None:
+    found = source(spark, filled, columns="name, id").load("tap.s")
+    assert found.columns == ["name", "id"]
+    assert sorted(found.collect(), key=lambda row: row.id)[0] == ("ä", 1)
+    named = source(spark, filled).schema("day date, id bigint").load("tap.s")
+    assert sorted(named.collect(), key=lambda row: row.id)[0] == (date(2026, 1, 2), 1)
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("id bigint, nam string", "no column 'nam': did you mean name"),
+        ("id int", "bigint, not int"),
+    ],
+)
+def test_a_schema_of_other_columns_is_refused(
+    filled: Lake, spark: SparkSession, schema: str, said: str
+) -> None:
+    with pytest.raises(Exception, match=said):
+        source(spark, filled).schema(schema).load("tap.s").collect()
+
+
+@pytest.fixture
+def grouped(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A table of 40 rows in row groups of 10; one name does not fit."""
+    for module in (parquet_parts, spark_source):
+        monkeypatch.setattr(module, "ROW_GROUP", 10)
+    types = {"id": {"type": "integer"}, "name": {"type": ["null", "integer"]}}
+    rows = [f'{{"id": {n}, "name": {n}}}' for n in range(39)]
+    commit_rows(lake, "tap.g", types, [], [*rows, '{"id": 39, "name": "x"}'], block_rows=10)
+    table = lake.find("tap.g")[0]
+    building.ensure(LocalEngine(), table, table.snapshot(), shown=True)
+    return lake
+
+
+def reader(lake: Lake, *filters: ds.Filter) -> FilteredReader:
+    asked = spark_source.SingerlakeSource({"path": "tap.g", "lake": lake.store.uri})
+    table = lake.find("tap.g")[0]
+    built = index.load(table, table.snapshot().earliest_equal())
+    assert built is not None
+    made = FilteredReader(built, asked.schema().names, "fail")
+    assert [*made.pushFilters([*filters])] == []
+    return made
+
+
+def test_a_file_is_shared_out_by_its_row_groups(
+    grouped: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_source, "TASK_BYTES", 1)
+    made = reader(grouped, ds.LessThan(("id",), 39))
+    parts = made.partitions()
+    rows = [[row["id"] for b in made.read(part) for row in b.to_pylist()] for part in parts]
+    assert len(parts) == 4
+    assert sorted(number for some in rows for number in some) == [*range(39)]
+    monkeypatch.setattr(spark_source, "TASK_BYTES", 8 << 20)
+    assert len(made.partitions()) == 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids", "groups"),
+    [
+        (ds.EqualTo(("id",), 15), [15], [1]),
+        (ds.GreaterThan(("id",), 28), [*range(29, 39)], [2, 3]),
+        (ds.In(("id",), (3, 21)), [3, 21], [0, 2]),
+        (ds.EqualTo(("id",), 99), [], []),
+    ],
+)
+def test_row_groups_that_cannot_match_are_not_read(
+    grouped: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    condition: ds.Filter,
+    ids: list[int],
+    groups: list[int],
+) -> None:
+    read: list[int] = []
+    there = parquet_parts.pq.ParquetFile.iter_batches
+
+    def counted(file: Any, size: int, some: list[int], columns: list[str]) -> Any:
+        read.extend(some)
+        return there(file, size, some, columns)
+
+    monkeypatch.setattr(parquet_parts.pq.ParquetFile, "iter_batches", counted)
+    made = reader(grouped, condition, ds.LessThan(("id",), 39))
+    [part] = made.partitions()
+    assert [row["id"] for batch in made.read(part) for row in batch.to_pylist()] == ids
+    assert read == groups
+
+
+def test_a_value_that_does_not_fit_is_found_where_it_is_read(grouped: Lake) -> None:
+    made = reader(grouped, ds.LessThan(("name",), 5))
+    with pytest.raises(DamagedError, match="'x'|\"x\""):
+        [*made.read(made.partitions()[0])]
+
+
 def test_a_large_table_is_not_made_here(filled: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_source, "SMALL", work.Work(1, 1))
-    asked = data_source.SingerlakeSource({"path": "tap.s", "lake": filled.store.uri})
+    monkeypatch.setattr(spark_source, "SMALL", work.Work(1, 1))
+    asked = spark_source.SingerlakeSource({"path": "tap.s", "lake": filled.store.uri})
     with pytest.raises(Exception, match="is too large to make one here: freeze it"):
         asked.reader(asked.schema())
 

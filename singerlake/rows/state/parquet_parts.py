@@ -160,6 +160,16 @@ class Part(NamedTuple):
     hash: str
 
 
+class Share(NamedTuple):
+    """A share of a file's row groups: of so many, the one of a number."""
+
+    number: int
+    of: int
+
+
+WHOLE = Share(0, 1)
+
+
 @dataclass
 class PartReader:
     """Reads the Parquet files of an index in Python, and checks each against its hash.
@@ -185,13 +195,18 @@ class PartReader:
             yield from self._rows(self.parts[number])
 
     def select(
-        self, part: Part, wanted: Sequence[str], row_filter: pc.Expression | None = None
+        self,
+        part: Part,
+        wanted: Sequence[str],
+        row_filter: pc.Expression | None = None,
+        share: Share = WHOLE,
     ) -> Batches:
         """Read some columns of a file, by what they are called.
 
         Args:
             row_filter: Over the table's columns by their own names. Row groups that have no such
                 row by their statistics are left out; other rows come all the same.
+            share: Which of the row groups that are left.
 
         Raises:
             IndexDamagedError: The file is not what was written.
@@ -200,7 +215,10 @@ class PartReader:
         with self._opened(part) as source:
             file = pq.ParquetFile(source, page_checksum_verification=self.proven)
             own = dict(zip(self.names, file.schema_arrow.names, strict=True))
-            groups = None if row_filter is None else self._groups(file, source, row_filter)
+            groups = [*range(file.num_row_groups)]
+            if row_filter is not None:
+                groups = self._groups(file, source, row_filter)
+            groups = groups[share.number :: share.of]
             for batch in file.iter_batches(BATCH_ROWS, groups, [own[name] for name in wanted]):
                 # By name: for "a", "a.b" is read as well.
                 columns = [batch.column(own[name]) for name in wanted]

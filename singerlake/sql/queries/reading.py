@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,7 +14,7 @@ from singerlake.errors import UsageError
 from singerlake.files.content_column import MOST_BYTES
 from singerlake.lake import Lake, Table
 from singerlake.log.table_state import TableState
-from singerlake.rows.blocks.misfits import FAIL, check_choice, replaced_words
+from singerlake.rows.blocks.misfits import AS_TEXT, FAIL, check_choice, replaced_words
 from singerlake.snapshot.selection import Read
 from singerlake.sql.queries import file_contents
 from singerlake.sql.queries.file_contents import BINARY, REFERENCE, with_contents
@@ -71,6 +72,9 @@ def read_state(
     """
     check_choice(misfits)
     file_contents.check_choice(files, file_bytes)
+    if spark is not None and not isinstance(spark, SparkSession):
+        plain = not row_metadata and files == REFERENCE and misfits != AS_TEXT
+        return _by_the_source(spark, table, wanted, misfits, plain=plain)
     spark = given(spark)
     lease = table.lease().acquire()
     try:
@@ -88,6 +92,28 @@ def read_state(
     for message in replaced_words(snapshot.table, requested.misfits, misfits):
         logger.warning("%s", message)
     weakref.finalize(frame, lease.release)
+    return frame
+
+
+def _by_the_source(
+    remote: Any, table: Table, wanted: str | None, misfits: str, *, plain: bool
+) -> DataFrame:
+    """Read over Spark Connect, whose sessions have no JVM: the server reads by the data source.
+
+    Raises:
+        UsageError: The source cannot give what is asked for.
+    """
+    if not plain:
+        raise UsageError(
+            "over Spark Connect, read_table knows no row_metadata, no files='binary' and no "
+            "on_type_mismatch='text': read without them, or in a session that is not remote"
+        )
+    number = table.snapshot().number
+    state = {"transaction": str(number)} if wanted is None else {"version": wanted}
+    if wanted is not None and wanted.startswith("@"):
+        state = {"transaction": wanted[1:]}
+    options = {"lake": table.store.uri, "on_type_mismatch": misfits, **state}
+    frame: DataFrame = remote.read.format("singerlake").options(**options).load(str(table.name))
     return frame
 
 

@@ -159,8 +159,11 @@ def _put(table: Table, block: Block, text: bytes, rows: int) -> Block:
     )
 
 
-def merge(table: Table, first: int) -> TableState:
-    """Put a block and all behind it into one, as a vacuum that drops history does."""
+def merge(table: Table, first: int, floor: int | None = None) -> TableState:
+    """Put a block and all behind it into one, as a vacuum that drops history does.
+
+    No vacuum of ours would set the floor before the last of these blocks.
+    """
     head = table.snapshot()
     together = [block for block in head.blocks if block.number >= first]
     lines, rows = [b""], 0
@@ -172,7 +175,7 @@ def merge(table: Table, first: int) -> TableState:
             rows += 1
     moved = _put(table, structs.replace(together[-1], first_version=first), b"".join(lines), rows)
     gone = [(first, moved.number - 1)]
-    what = {"moved": [moved], "removed": gone, "floor": head.number}
+    what = {"moved": [moved], "removed": gone, "floor": floor or head.number}
     return _commit(table.store, head, Operation.DROP_HISTORY, **what)
 
 
