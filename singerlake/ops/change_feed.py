@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from singerlake.engine.local import LocalEngine
 from singerlake.errors import ConflictError, NotFoundError, UsageError
 from singerlake.format import messages
-from singerlake.format.laid import member_of
 from singerlake.format.log import Block, Operation
+from singerlake.format.overlaid import member_of
 from singerlake.format.types import Columns
 from singerlake.lake import Table
 from singerlake.log import log, notices, schema_difference
