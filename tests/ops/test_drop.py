@@ -124,7 +124,7 @@ def test_a_dropped_table_is_gone_and_comes_back(lake: Lake) -> None:
     catalogue = lake.catalogue("tap")
     assert catalogue is not None
     assert [s.stream for s in catalogue.streams] == ["t"]
-    with pytest.raises(NotFoundError, match="transaction 3 is missing"):
+    with pytest.raises(NotFoundError, match="transaction 3 is gone"):
         back.at(3)
     assert back.earliest_equal().number == 1
     assert [e.format for e in table.entries()] == [5] * 4

@@ -149,7 +149,7 @@ def test_stale_moves_are_refused(table: Table, lake: Lake) -> None:
     frozen(filled(lake, 9))
     head = table.snapshot()
     delete_version(table.store, head, "3", "wrong")
-    with pytest.raises(ConflictError, match="was deleted meanwhile"):
+    with pytest.raises(ConflictError, match="was deleted by another process"):
         point(table.store, head, "current", "3")
 
 

@@ -18,7 +18,7 @@ def _problem(line: int) -> Problem:
 
 
 def test_a_problem_names_file_line_column_and_value() -> None:
-    assert str(_problem(7)) == "orders.csv, line 7, column 'total': '12,5' is no number"
+    assert str(_problem(7)) == "orders.csv, line 7, column 'total': '12,5' is not a valid number"
     ragged = Problem("orders.csv", 1_234, None, None, "has 3 cells, the header has 4")
     assert str(ragged) == "orders.csv, line 1,234: has 3 cells, the header has 4"
 

@@ -241,7 +241,7 @@ def _breaking() -> object:
 
 WRONG = [
     ("gs", {"gcs_token": "a", "gcs_anonymous": True}, "different credentials"),
-    ("gs", {"gcs_service_account_path": "/nowhere.json"}, "not a file of the lake"),
+    ("gs", {"gcs_service_account_path": "/nowhere.json"}, "names no file"),
     ("gs", {"gcs_service_account_key": "hush-hush"}, "not the JSON of a service"),
     ("gs", {"gcs_service_account_key": '{"private_key": "hush-hush"}'}, "settings of Google"),
     ("gs", {"gcs_endpoint_url": "storage.example.com"}, "must begin with http"),

@@ -318,7 +318,7 @@ def test_timeouts(silent: str) -> None:
         ({"acl": "mine"}, "aws_acl is 'mine'"),
         ({"addressing_style": "host"}, "aws_addressing_style"),
         ({"proxy": "proxy:3128"}, "aws_proxy must begin"),
-        ({"ca_bundle": "/none"}, "not a file of the lake"),
+        ({"ca_bundle": "/none"}, "names no file"),
         ({"connect_timeout": 0.0}, "more than 0"),
         ({"read_timeout": -1.0}, "more than 0"),
         ({"max_attempts": 0}, "more than 0"),
