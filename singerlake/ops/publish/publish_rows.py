@@ -242,7 +242,7 @@ class PublishRows:
         return found
 
     def _note_full(self, why: str) -> None:
-        """Note why all rows are written. The first reason stays, if there is a version on the way."""
+        """Note why all rows are written; the first reason stays if several commits do."""
         if not self._done.full:
             self._done.why_full = why
 
