@@ -320,7 +320,7 @@ VALUES = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(rows=VALUES, layered=st.booleans())
 def test_measures_are_those_of_the_values(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]], layered: bool
@@ -329,7 +329,7 @@ def test_measures_are_those_of_the_values(
 
 
 @MORE
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(rows=VALUES)
 def test_measures_are_those_of_the_values_on_spark(
     tmp_path_factory: pytest.TempPathFactory, spark: Any, rows: list[tuple[Any, ...]]
