@@ -1,4 +1,4 @@
-"""Tells Spark of ``spark.read.format("singerlake")``.
+"""The registration of ``spark.read.format("singerlake")`` with Spark.
 
 Spark imports every module whose name begins with ``pyspark_`` in the Python that it starts, and
 looks for a ``DefaultSource`` in each. A module that fails to import ends that search for all

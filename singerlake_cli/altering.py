@@ -1,4 +1,4 @@
-"""What the subcommands of ``alter`` have in common: their options, and how they end."""
+"""The common parts of the subcommands of ``alter``: their options, and their output."""
 
 from __future__ import annotations
 
@@ -31,15 +31,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass
 class Altering:
-    """A table that is being altered.
-
-    Attributes:
-        shared: What all commands share.
-        table: The table.
-        head: As it is.
-        options: How it is altered.
-        choice: What may read its rows, and write them.
-    """
+    """A table that is being altered."""
 
     shared: Shared
     table: Table
@@ -48,16 +40,12 @@ class Altering:
     choice: EngineChoice
 
     def done(self, change: OverlayChange) -> Altered:
-        """Alter the table.
-
-        Args:
-            change: What is to be said.
-        """
+        """Alter the table."""
         with working(f"altering {self.table.name}"):
             return alter(self.table, change, self.options, self.choice, head=self.head)
 
     def show(self, change: OverlayChange) -> None:
-        """Alter the table, and say so."""
+        """Alter the table, and report it."""
         done, dry_run = self.done(change), self.options.dry_run
         self.shared.output.result(
             lambda: {
@@ -72,7 +60,7 @@ class Altering:
         )
 
     def say(self, words: str, done: Altered) -> None:
-        """Say what was done, and which version was frozen."""
+        """Report the change, and the version that was frozen."""
         output.say(f"{self.table.name}: {words}")
         changes.print_version(done.version)
 

@@ -1,4 +1,4 @@
-"""What commands that change rows have in common: how they say what was done."""
+"""The common parts of commands that change rows: their reports of a change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_json(table: TableName, done: Changed, *, dry_run: bool) -> dict[str, Any]
 
 
 def print_done(table: TableName, done: Changed, *, dry_run: bool) -> None:
-    """Say what a change did, or would do."""
+    """Report what a change did, or would do."""
     parts = [
         f"{output.count(count, 'row')} {word}" if n == 0 else f"{count:,} {word}"
         for n, (count, word) in enumerate(_counts(done))
@@ -44,7 +44,7 @@ def print_done(table: TableName, done: Changed, *, dry_run: bool) -> None:
 
 
 def print_version(version: FrozenVersion | None) -> None:
-    """Say which version was frozen in the same transaction, if one was."""
+    """Report the version that was frozen in the same transaction, if one was."""
     if version is None:
         return
     name = f" ({version.label})" if version.label else ""

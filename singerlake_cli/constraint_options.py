@@ -1,4 +1,4 @@
-"""The options that say what is asked of all rows, and the constraint that they mean."""
+"""The options that put a constraint on all rows, and the constraint that they mean."""
 
 from __future__ import annotations
 
@@ -96,6 +96,6 @@ def _json(text: str) -> Any:
 
 
 def _exact(text: str) -> float | Decimal:
-    """A number with all its digits."""
+    """Parse a number with all its digits."""
     value = float(text)
     return value if Decimal(repr(value)) == Decimal(text) else Decimal(text)

@@ -1,4 +1,4 @@
-"""What differs between two states of a table, as a page: HTML or Markdown."""
+"""The differences of two states of a table as a page: HTML or Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_ROWS = 200
 
 
 def page(found: Diff[Any], form: str, limit: int | None) -> tuple[str, int]:
-    """Count what differs, fetch the first rows, and render them.
+    """Count the differences, fetch the first rows, and render them.
 
     Args:
         found: The comparison.

@@ -1,4 +1,4 @@
-"""What differs between two states of a table: as lines for people, as a document for programs."""
+"""The differences of two states of a table: lines for people, a document for programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OTHERWISE = "yellow"
 
 
 def document(compared: Comparison, counts: Counts, misfits: Mapping[str, int]) -> dict[str, Any]:
-    """What differs, without the rows."""
+    """Return the differences, without the rows."""
     return {
         "table": str(compared.after.snapshot.table),
         "from": _state(compared.before),
@@ -40,7 +40,7 @@ def _state(state: State) -> dict[str, Any]:
 
 
 def title(compared: Comparison) -> str:
-    """What is compared, in one line."""
+    """Return one line that names both sides of the comparison."""
     return f"{compared.after.snapshot.table} from {compared.before} to {compared.after}"
 
 
@@ -53,7 +53,7 @@ def print_schema(compared: Comparison) -> None:
 
 
 def summary(counts: Counts) -> str:
-    """How many rows differ, in one line."""
+    """Return one line with the numbers of rows that differ."""
     rows = (
         f"{output.count(counts.added, 'row')} added, {counts.changed:,} changed, "
         f"{counts.removed:,} removed, {counts.unchanged:,} unchanged"
@@ -71,12 +71,12 @@ def print_cells(counts: Counts) -> None:
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], cut: str) -> None:
-    """Print rows that differ, a line a cell: of changed rows those that did, else those not null.
+    """Print rows that differ, a line a cell: changed cells of changed rows, else those not null.
 
     Args:
         columns: Names of the cells, as ``Diff.flat`` has them.
         rows: The cells.
-        cut: What to say below where these are not all.
+        cut: The note below if these are not all.
     """
     changed = columns.index("changed")
     keys = [name.removeprefix("key.") for name in columns[1:changed]]
@@ -94,7 +94,7 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], cut: str) 
 
 
 def _both(before: str | None, after: str | None) -> str:
-    """What stood in a cell and what stands there, as one text that may be wrapped in between."""
+    """Return a cell's old and new value as one text that may be wrapped in between."""
     from singerlake_cli.tables import NOTHING
 
     return f"{NOTHING if before is None else before} → {NOTHING if after is None else after}"
@@ -103,11 +103,10 @@ def _both(before: str | None, after: str | None) -> str:
 def cells_of(
     columns: Sequence[str], row: Sequence[Any], changed: int
 ) -> Iterator[tuple[str, str | None, str | None]]:
-    """Give the cells of one row that are shown: the column, and what stood and stands in it.
+    """Return the cells of one row that are shown: the column, its old and its new value.
 
     Args:
         columns: Names of the cells, as ``Diff.flat_rows`` has them.
-        row: The cells.
         changed: The place of the column ``changed``.
     """
     names = row[changed]

@@ -1,4 +1,4 @@
-"""What is printed of tables that were dropped."""
+"""The output about tables that were dropped."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ DROPPED_FIRST = ("transaction", "versions", "size", "why", "by")
 
 
 def held_words(held: Holdings) -> str:
-    """What a table holds, in a few words."""
+    """Describe the content of a table in a few words."""
     versions = f", {output.count(held.versions, 'version')}" if held.versions else ""
     return f"{output.count(held.rows, 'record')}, {output.size(held.bytes)}{versions}"
 
 
 def way_back(gone: DroppedTable) -> str:
-    """Until when a table can come back, in words."""
+    """Describe until when a table can be restored."""
     if gone.until is None:
         return "too late: a vacuum has deleted the data, or begun to"
     return f"until the first vacuum after {output.clock(gone.until)} UTC (usual retention)"
 
 
 def dropped_as_json(gone: DroppedTable) -> dict[str, Any]:
-    """A dropped table for scripts."""
+    """Return a dropped table for scripts."""
     held = asdict(gone.holdings)
     return {
         "records": held.pop("rows"),
@@ -46,12 +46,9 @@ def dropped_as_json(gone: DroppedTable) -> dict[str, Any]:
 
 
 def show_dropped(shared: Shared, store: Store, head: TableState, labels: int) -> None:
-    """Show a table that is not there: what is known of it.
+    """Show the facts that are known of a dropped table.
 
     Args:
-        shared: What all commands are told.
-        store: The lake's store.
-        head: The dropped table's head.
         labels: Columns that the names of facts take.
     """
     gone = describe(store, head)
@@ -84,7 +81,7 @@ def list_dropped(shared: Shared, lake: Lake, tap: str | None) -> None:
     for _, seen in lake.each(names, look):
         if isinstance(seen, DroppedTable):
             found.append(seen)
-        # Where nothing is found, nothing was ever committed in the folder, or not yet.
+        # If nothing is found, nothing was ever committed in the folder, or not yet.
         elif isinstance(seen, SingerlakeError) and not isinstance(seen, NotFoundError):
             failed.append(seen)
     known = set(names)

@@ -17,10 +17,9 @@ _MAX_LINE = 2**31 - 1
 
 
 def of_messages(paths: Sequence[str], longest: int) -> str:
-    """Rows of all RECORD lines in raw files, old versions of rows and deletions among them.
+    """Select the rows of all RECORD lines in raw files, with old versions of rows and deletions.
 
     Args:
-        paths: Of the files.
         longest: No line of theirs has more bytes.
     """
     if not paths:
@@ -39,7 +38,7 @@ def of_messages(paths: Sequence[str], longest: int) -> str:
 def of_rows(
     names: Sequence[str], keys: Sequence[int], whole: Sequence[str], layer: Sequence[str]
 ) -> str:
-    """The rows of a state, out of an index's Parquet.
+    """Select the rows of a state from an index's Parquet.
 
     Args:
         names: The table's columns.

@@ -1,4 +1,4 @@
-"""What log entries say beside what the manifest keeps: who, why, a run's id, metadata, metrics."""
+"""Facts in log entries that the manifest does not keep: actor, reason, run, metadata, metrics."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def all_entries(table: Table, numbers: Iterable[int]) -> dict[int, Entry]:
 
 
 def run_id(entry: Entry | None) -> str | None:
-    """Return the id of the run that made a transaction, where somebody or something noted one."""
+    """Return the id of the run that made a transaction, if one was noted."""
     return _noted(entry, RUN_ID)
 
 
 def made_by(entry: Entry | None) -> str | None:
-    """Return who made a transaction, where that was noted."""
+    """Return who made a transaction, if that was noted."""
     said = None if entry is None else entry.version or entry.deletion or entry.pointer
     return _noted(entry, "by") or (said.by or None if said is not None else None)
 
 
 def comment(entry: Entry | None) -> str | None:
-    """Return why a transaction was made; of a freeze, what was said of the version."""
+    """Return why a transaction was made; for a freeze, the comment of the version."""
     version = None if entry is None else entry.version
     return _noted(entry, "comment") or (version.comment if version is not None else None)
 

@@ -1,4 +1,4 @@
-"""What `singerlake erase` does with keys that are kept of erased rows: to block and to tell."""
+"""The keys that `singerlake erase` keeps of erased rows: blocks and notices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from singerlake_cli.working import working
 def unblock(
     shared: Shared, table: str | None, keys: Sequence[str], file: str | None, *, every: bool
 ) -> None:
-    """Let rows in again whose keys are blocked.
+    """Allow rows again whose keys are blocked.
 
     Raises:
         SingerlakeError: It cannot be done as asked, or not now.
@@ -70,7 +70,7 @@ def revoke_notices(shared: Shared, table: str | None) -> None:
 
 
 def blocked_notes(table: Table, ids: Sequence[str]) -> list[str]:
-    """Say which of some keys are blocked, in the order in which they were given."""
+    """Describe which of some keys are blocked, in the order in which they were given."""
     head = table.snapshot(dropped=True)
     if head.blocked is None or head.dropped_at:
         return []

@@ -1,4 +1,4 @@
-"""What `singerlake erase` does without --search: which rows, what is in the way, what is told."""
+"""`singerlake erase` without --search: the rows, the obstacles, and the report."""
 
 from __future__ import annotations
 
@@ -53,17 +53,14 @@ _WHERE = re.compile(
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line says.
+    """The options of the command line.
 
     Attributes:
-        ids: Rows' ids.
         where: A condition in SQL.
         file: A file of ids, one a line.
-        options: How, and why.
         words: Whether words in log entries are in the way.
         no_notify: Whether the note is left out that downstream targets are not notified.
         others: More tables, ``TABLE`` or ``TABLE where CONDITION``.
-        projections: Where projections are declared.
     """
 
     ids: tuple[str, ...]
@@ -77,13 +74,12 @@ class Asked:
 
 
 def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int:
-    """Erase rows, or say what would be erased.
+    """Erase rows, or report the rows that would be erased.
 
     Args:
-        shared: The lake, and where the result goes.
+        shared: The lake, and the output for the result.
         table: The table that the command names.
-        asked: What else it says.
-        choice: What may read and write rows.
+        choice: The engines that may read and write rows.
 
     Returns:
         The exit code.
@@ -118,7 +114,7 @@ def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int
 
 
 def _others(texts: Sequence[str]) -> dict[str, str | None]:
-    """The tables of --table, with their conditions."""
+    """Parse the tables of --table, with their conditions."""
     found: dict[str, str | None] = {}
     for text in texts:
         match = _WHERE.fullmatch(text)
@@ -129,7 +125,7 @@ def _others(texts: Sequence[str]) -> dict[str, str | None]:
 
 
 def _ids(asked: Asked) -> list[str]:
-    """The ids, from the command line or a file.
+    """Return the ids, from the command line or a file.
 
     Raises:
         UsageError: Nothing says which rows, or several things do.
@@ -145,11 +141,10 @@ def _ids(asked: Asked) -> list[str]:
 
 
 def published_places(lake: Lake, file: Path | None) -> list[PublishedPlace]:
-    """Find what is published of a lake, with what is declared for reaching it.
+    """Find the lake's publications, with the declarations needed to reach them.
 
     Args:
-        lake: The lake.
-        file: Where projections are declared; ``projections.yml`` by default.
+        file: The file of declarations; ``projections.yml`` by default.
 
     Raises:
         SingerlakeError: The file that is named cannot be read.
@@ -209,11 +204,11 @@ def ids_of(file: str) -> list[str]:
 
 
 def lines_of(file: str, what: str) -> list[str]:
-    """Read what somebody wrote into a file, or hands over on standard input, one on each line.
+    """Read entries from a file or standard input, one on each line.
 
     Args:
         file: The file; ``-`` for standard input.
-        what: What a line is, for the message.
+        what: The message's word for a line.
 
     Raises:
         NotFoundError: There is no such file.

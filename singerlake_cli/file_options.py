@@ -1,4 +1,4 @@
-"""Options of commands that read files of rows: how these are read, and where problems go."""
+"""Options of commands that read files of rows: their format, and the list of problems."""
 
 from __future__ import annotations
 
@@ -29,18 +29,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How files are read, as the command line says.
+    """The options for reading files.
 
     Attributes:
         format: One of ``input.files.FORMATS``; None where names tell.
-        delimiter: Of CSV.
-        encoding: Of CSV.
-        null: What stands for null in CSV.
+        null: The text that means null in CSV.
         columns: The columns of CSV without a header.
         decimal: The mark before the decimals of CSV's numbers.
         skip: Lines of CSV before its header.
         safe_cells: Whether CSV has the apostrophes of ``query --safe-cells``.
-        rejects: Where to list what is wrong.
+        rejects: The file for the list of problems.
         force: Whether that may replace a file.
         overwrite: Whether rows are changed that are not as ``_row_version`` says they were read.
     """
@@ -71,11 +69,11 @@ class FileOptions:
 
     @contextmanager
     def opened(self, paths: Sequence[str], output: Output) -> Iterator[list[GivenFile]]:
-        """Open files; what is wrong with their rows is listed where that was asked for.
+        """Open files; problems of their rows are listed if that was asked for.
 
         Args:
             paths: Their paths; ``-`` is standard input.
-            output: Where it is said that problems were listed.
+            output: Gets the note that problems were listed.
 
         Raises:
             SingerlakeError: Something is wrong with a file, an option, or a row.
@@ -99,10 +97,7 @@ class FileOptions:
             output.note(f"{some} of them are listed with --rejects FILE")
 
     def dialect(self, format_: str) -> Dialect:
-        """Return how CSV files are written.
-
-        Args:
-            format_: The files' format.
+        """Return the dialect of CSV files.
 
         Raises:
             UsageError: They cannot be written so.
@@ -123,12 +118,12 @@ class FileOptions:
     def dialect_for(
         self, files: Sequence[GivenFile], table: Table | None, output: Output
     ) -> Dialect:
-        """Return how CSV files are written whose rows a table can take.
+        """Return the dialect of CSV files whose rows a table can take.
 
         Args:
-            files: What :meth:`opened` gave.
+            files: The files from :meth:`opened`.
             table: The table; None for one that is to be made of them.
-            output: Where it is said what was found of how they are written.
+            output: Gets notes on the dialect that was detected.
 
         Raises:
             SingerlakeError: It can take none: a column is unknown, or the key is missing.

@@ -1,4 +1,4 @@
-"""`singerlake upload` of a folder: what may be said of one, its progress, and what was done."""
+"""`singerlake upload` of a folder: its options, its progress, and its report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STORED = 0.9
 
 
 def folder_of(lake: Lake, files: Sequence[str]) -> Folder | None:
-    """Return the folder that is to be uploaded; None where files of rows are.
+    """Return the folder that is to be uploaded; None for files of rows.
 
     Raises:
         UsageError: A folder is named among files, or one that is part of the lake.
@@ -54,13 +54,13 @@ def check(
     said: Mapping[str, str | None],
     reading: FileOptions,
 ) -> None:
-    """Refuse what has no meaning for a folder.
+    """Refuse options that have no meaning for a folder.
 
     Args:
-        target: The table; what a new one goes on from.
-        mode: What is asked of the rows.
+        target: The table, or the state that a new one continues.
+        mode: The value of ``--mode``.
         said: Options of a new table of rows, by name.
-        reading: How files of rows are read.
+        reading: The options for reading files of rows.
 
     Raises:
         UsageError: It was asked; or the table is one of other rows.
@@ -90,16 +90,12 @@ def upload(
     choice: EngineChoice,
     show: Callable[[NewTable], None],
 ) -> None:
-    """Upload a folder, and say what was done.
+    """Upload a folder, and report it.
 
     Args:
-        shared: What all commands share.
-        lake: The lake.
         into: The table, or the name of a new one.
-        folder: The folder.
-        mode: What is asked of the rows.
-        change: How the table is changed.
-        choice: What may write the rows.
+        mode: The value of ``--mode``.
+        choice: The engines that may write the rows.
         show: Is shown a new table.
 
     Raises:

@@ -1,9 +1,9 @@
 """Ctrl-C: one line on standard error and exit code 130, whatever is going on.
 
-The signal finds Python amid a call into Java as often as not. Whatever Python would ask Java next,
-an answer to that call would come first, so nothing is asked any more: Java is ended in the handler,
-which also ends what it does for us. Calls that clean up after the interrupt then fail at once, with
-errors of their own; so :func:`came` says what happened, not the error that comes out last.
+The signal finds Python amid a call into Java as often as not. The answer to that call would come
+before the answer to any other, so Python asks nothing more: the handler ends Java, and its work for
+us with it. Calls that clean up after the interrupt then fail at once, with errors of their own. So
+:func:`came` tells an interrupt from other errors, and the error that comes out last does not.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ _AGAIN_SECONDS = 0.01
 
 
 class _State:
-    """What has happened in this process; there is one terminal, and one Ctrl-C.
+    """The interrupts of this process; there is one terminal, and one Ctrl-C.
 
     Attributes:
-        came: Whether the signal came.
         shown: Whether it was said.
         on_a_bar: Whether a progress bar stood where the terminal showed ^C; erasing it erased both.
         installed: Whether this process is the command's, so that nobody else handles it.
@@ -41,7 +40,7 @@ class _State:
         java: Whether the command has asked for Java.
         in_shell: Whether it is one of many in this process.
         goes_on: Whether the process goes on to others when it was interrupted.
-        hook: What else prints errors of finalizers.
+        hook: The function that otherwise prints errors of finalizers.
     """
 
     came = False
@@ -57,17 +56,17 @@ class _State:
 
 
 def came() -> bool:
-    """Whether this process was interrupted."""
+    """Tell whether this process was interrupted."""
     return _State.came
 
 
 def is_echoed() -> bool:
-    """Whether the terminal still shows ^C at the end of a line."""
+    """Tell whether the terminal still shows ^C at the end of a line."""
     return not _State.on_a_bar
 
 
 def message() -> str:
-    """What to say: that nothing was changed, where that is certain."""
+    """Return the message: that nothing was changed, if that is certain."""
     # Only where a command has imported it: it takes time.
     commits = sys.modules.get("singerlake.log.commit")
     begun = commits is not None and commits.CommitMark.any
@@ -92,7 +91,7 @@ def note_java() -> None:
 
 
 def in_shell() -> bool:
-    """Whether this process runs many commands."""
+    """Tell whether this process runs many commands."""
     return _State.in_shell
 
 
@@ -120,14 +119,14 @@ def next_command() -> None:
 
 
 def first_told() -> bool:
-    """Whether it is still to be said that it was; from now on it is not."""
+    """Tell, on the first call only, whether the interrupt has not been reported yet."""
     first, _State.shown = not _State.shown, True
     return first
 
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Let nobody else handle Ctrl-C: Spark's handler, set at its start, asks Java within a call.
+    """Keep Ctrl-C to this handler: Spark's, set at its start, asks Java within a call.
 
     Does nothing in others' processes.
     """
@@ -149,7 +148,7 @@ def kept() -> Iterator[None]:
 def install() -> None:
     """Handle Ctrl-C in this process, which is the command's.
 
-    Where the signal is ignored, as it is for jobs in a script's background, it stays so.
+    If the signal is ignored, as it is for jobs in a script's background, it stays so.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -163,13 +162,13 @@ def install() -> None:
 
 
 def end_at_once() -> None:
-    """From now on Ctrl-C ends the process: all is done but for what exit cleans up."""
+    """Let Ctrl-C end the process from now on: all is done except cleaning up at exit."""
     if signal.getsignal(signal.SIGINT) == _interrupt:
         signal.signal(signal.SIGINT, _end)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; a second Ctrl-C ends the process where cleaning up takes long.
+    """Raise KeyboardInterrupt; a second Ctrl-C ends the process if cleaning up takes long.
 
     In a shell it ends the cleaning up; what it leaves, a next command finds as after any crash.
     """
@@ -196,7 +195,7 @@ def _end(_signum: int, _frame: FrameType | None) -> None:
 
 
 def _not_lost(unraisable: sys.UnraisableHookArgs) -> None:
-    """Raise an interrupt anew that came within a finalizer, where Python can only print it."""
+    """Raise again an interrupt that came within a finalizer, where Python can only print it."""
     if unraisable.exc_type is KeyboardInterrupt:
         _State.came = False
         _come_again()
@@ -212,7 +211,7 @@ def _come_again() -> None:
 
 
 def _is_in_hook(frame: FrameType | None) -> bool:
-    """Whether :func:`_not_lost` is still at work, out of which Python lets no error come."""
+    """Tell whether :func:`_not_lost` is still at work, from which Python lets no error out."""
     while frame is not None:
         if frame.f_code is _not_lost.__code__:
             return True

@@ -1,4 +1,4 @@
-"""What differs between two lake versions: how many rows of each table."""
+"""The differences of two lake versions: the number of rows of each table that differ."""
 
 from __future__ import annotations
 

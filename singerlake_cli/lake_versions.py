@@ -36,10 +36,10 @@ _SELDOM = ("previous", "stands_for", "rewritten")
 
 @dataclass(frozen=True)
 class Chosen:
-    """Tables that somebody names.
+    """The tables that the command line names.
 
     Attributes:
-        listed: Lists them, each time anew.
+        listed: Lists them again at each call.
         named: Those that are named one by one, each once.
         alone: Whether it is one table that is named, and nothing else, however often.
     """
@@ -130,7 +130,7 @@ def _size(lake: Lake, name: TableName) -> int:
 
 
 def note_comment(shared: Shared, kept: str | None, comment: str | None) -> None:
-    """Say that a version that was there does not get the comment that was given."""
+    """Warn that a version that existed does not get the new comment."""
     if comment is not None and comment != kept:
         shared.output.note(
             "the comment was ignored, because the version already existed: add --again to create "
@@ -164,7 +164,7 @@ _THERE = "; it already existed"
 
 
 def frozen_words(table: TableName, version: FrozenVersion, *, new: bool = True) -> str:
-    """Say what a table's version is, and whether it was there before."""
+    """Describe a table's version, and whether it existed before."""
     name = f" ({version.label})" if version.label else ""
     return (
         f"{table} version {version.number}{name}: {output.count(version.rows, 'row')}, "
@@ -176,7 +176,7 @@ def frozen_words(table: TableName, version: FrozenVersion, *, new: bool = True) 
 
 
 def pointer_words(table: TableName, done: Pointed) -> str:
-    """Say which version a pointer names now, and which it named before."""
+    """Describe which version a pointer names now, and which it named before."""
     name = f"{table}@{done.name}"
     if done.version is None:
         return f"{name} is removed; it named version {done.before}"
@@ -187,13 +187,13 @@ def pointer_words(table: TableName, done: Pointed) -> str:
 
 
 def as_json(version: LakeVersion) -> dict[str, Any]:
-    """A lake version for scripts; what it has no reason to say is left out."""
+    """Return a lake version for scripts, without fields that do not apply."""
     members = structs.asdict(version)
     return {name: value for name, value in members.items() if value or name not in _SELDOM}
 
 
 def show_all(shared: Shared, lake: Lake) -> None:
-    """List the lake's versions; of those that cannot be read, say what is wrong."""
+    """List the lake's versions, with the errors of those that cannot be read."""
     versions, wrong = lake_log.look(lake.store)
     absences = _absences(lake, wrong) if versions else {}
     absent = {v.number: absences.get(not_copied.entry_of(v), frozenset()) for v in versions}
@@ -250,7 +250,7 @@ def _end(shared: Shared, wrong: Sequence[SingerlakeError]) -> None:
 
 
 def _absences(lake: Lake, wrong: list[SingerlakeError]) -> not_copied.Absences:
-    """What a copy has left out of lake versions; nothing, and the error, if that is damaged."""
+    """Return the absences of a copy's lake versions; if they are damaged, none and the error."""
     try:
         return not_copied.read(lake.store)
     except DataError as error:
@@ -263,7 +263,7 @@ def _named(tables: Iterable[TableName]) -> list[str]:
 
 
 def show_one(shared: Shared, lake: Lake, name: str) -> None:
-    """List the tables of a lake version, and what became of those that cannot be read."""
+    """List the tables of a lake version, with the reasons why some cannot be read."""
     from singerlake.ops.verify.lake import what_became  # late: other lists need none
 
     version = lake.lake_version(name, whole=False)

@@ -1,4 +1,4 @@
-"""The terminal's live line: it is drawn again and again, and gives way to anything that is printed.
+"""The terminal's live line, which is redrawn often, and gives way to all other output.
 
 After each drawing the cursor is back at the line's beginning, and is never hidden. So the ``^C``
 that a terminal echoes cannot wrap onto a second line, and a process that is killed leaves a
@@ -23,7 +23,6 @@ def draw(stream: TextIO, text: str) -> None:
     """Draw the line in place of what it was.
 
     Args:
-        stream: Writes to the terminal.
         text: Narrower than the terminal.
     """
     global _stream  # noqa: PLW0603  # one terminal, one live line
@@ -57,7 +56,7 @@ def is_shown() -> bool:
 
 
 class LogHandler(logging.StreamHandler[TextIO]):
-    """Prints log records that no other handler takes, as :data:`logging.lastResort` does."""
+    """A handler for log records that no other takes, as :data:`logging.lastResort` is."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)

@@ -120,7 +120,7 @@ _GIVEN = "singerlake.arguments"
 
 
 def asked_output(args: Sequence[str]) -> Output:
-    """Make the output that a command line asks for which is too wrong to be parsed."""
+    """Make the output that a command line asks for, even if it cannot be parsed."""
     forms = [after for before, after in pairwise(args) if before == "--output"]
     forms += [arg.partition("=")[2] for arg in args if arg.startswith("--output=")]
     return OUTPUTS["json" if "json" in forms else "table"]()
@@ -142,14 +142,14 @@ class ShownError(click.ClickException):
 
 
 class CommandGroup(click.Group):
-    """Loads a command's module when it is asked for, and prints errors as one line."""
+    """A group that loads a command's module on demand, and prints errors as one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The commands, in the order a newcomer needs them."""
+        """Return the commands, in the order a newcomer needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """One command."""
+        """Return one command."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"singerlake_cli.commands.{COMMANDS[cmd_name]}")
@@ -165,7 +165,7 @@ class CommandGroup(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Parse what stands before the command."""
+        """Parse the arguments before the command."""
         given = list(args)
         try:
             ctx = super().make_context(info_name, args, parent, **extra)
@@ -177,7 +177,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the arguments begin with."""
+        """Find the command that the arguments begin with."""
         name = args[0]
         if name not in COMMANDS and name[:1].isalnum() and not ctx.resilient_parsing:
             near = nearest(name, COMMANDS)
@@ -230,7 +230,7 @@ def _unexpected(ctx: click.Context, error: Exception) -> NoReturn:
 
 
 def _told(error: Exception) -> str:
-    """What nobody expected; where it has no text, the innermost place of ours that it came by."""
+    """Describe an unexpected error; without a text, by the innermost place of ours in it."""
     kind = type(error).__name__
     if text := str(error).strip():
         return f"{kind}: {text}"
@@ -244,7 +244,7 @@ def _told(error: Exception) -> str:
 
 
 def _output(ctx: click.Context) -> Output:
-    """Where errors go, also those that come before a command is known."""
+    """Return the output for errors, also for those before a command is known."""
     return ctx.obj.output if ctx.obj is not None else asked_output(ctx.meta[_GIVEN])
 
 
@@ -295,9 +295,9 @@ def cli(ctx: click.Context, uri: str, form: str) -> None:
 
 
 def _check_streams() -> None:
-    """Refuse to begin without a place for results: the next file opened would take that place.
+    """Refuse to start without standard streams: the next opened file would take their place.
 
-    What Java or a library prints would then end up in a file of the lake.
+    Output of Java or a library would then end up in a file of the lake.
     """
     if sys.stderr is None:  # python's word for one that is closed
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # stays open

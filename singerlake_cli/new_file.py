@@ -15,7 +15,6 @@ class NewFile:
     """A file to be written.
 
     Args:
-        path: Where.
         force: Whether it may replace one that is there.
 
     Raises:
@@ -40,7 +39,7 @@ class NewFile:
 
         Raises:
             StoreError: It cannot be written.
-            UsageError: Somebody else has made a file of this name meanwhile.
+            UsageError: Another process has made a file of this name in the meantime.
         """
         path = self.path
         beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
@@ -59,7 +58,7 @@ class NewFile:
 
 
 def _rename_to_new(source: Path, target: Path) -> None:
-    """Rename a file, but over no other; the check and the change are one where links are known."""
+    """Rename a file without replacing another; atomic if hard links are supported."""
     try:
         os.link(source, target)
     except FileExistsError:

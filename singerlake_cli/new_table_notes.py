@@ -1,4 +1,4 @@
-"""What to say before a table is made: that the lake is new, or what its name meant before."""
+"""Notes before a table is made: the lake is new, or the name belonged to a dropped table."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from singerlake_cli.shared import Shared
 
 
 def note_new_lake(shared: Shared, lake: Lake) -> None:
-    """Say that there is no lake yet: its place may be a typing error.
+    """Warn that there is no lake yet: its place may be a typing error.
 
     Args:
-        shared: Where to say it.
-        lake: Which gets its first table.
+        lake: The lake, which gets its first table.
     """
     if lake.file is None and not lake.taps():
         shared.output.note(f"there is no lake at {lake.store.uri} yet: creating it")
 
 
 def note_dropped(shared: Shared, before: TableState) -> None:
-    """Say that a new table under this name ends the way back to the one that was dropped.
+    """Warn that a new table under this name makes the dropped one impossible to restore.
 
     Args:
-        shared: Where to say it.
-        before: What the new table goes on from, as ``create.check_new`` gives it.
+        before: The state that the new table continues, as ``create.check_new`` gives it.
     """
     if before.dropped_at:
         shared.output.note(

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for scripts, progress only on a terminal."""
+"""The output of commands: tables for people, JSON for scripts, progress only on a terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 class Output(ABC):
-    """Where a command's results, notes and errors go: to people or to scripts, never to both."""
+    """The place of a command's results, notes and errors: people or scripts, never both."""
 
     @abstractmethod
     def result(self, document: Callable[[], Any], text: Callable[[], None]) -> None:
@@ -58,7 +58,7 @@ class Output(ABC):
 
     @abstractmethod
     def note(self, text: str) -> None:
-        """Print on standard error what is worth knowing, before or beside the result."""
+        """Print a note on standard error, before or during the result."""
 
     @abstractmethod
     def warning(self, text: str) -> None:
@@ -70,7 +70,7 @@ class Output(ABC):
 
         Args:
             kind: As `SingerlakeError.kind`, or ``unexpected`` or ``interrupted``.
-            message: What happened, and the next step.
+            message: The event, and the next step.
         """
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Output(ABC):
 
         Args:
             error: What was raised.
-            about: The table it is about, where the command goes on to others.
+            about: The table it is about, if the command goes on to others.
         """
 
 
@@ -210,7 +210,7 @@ def _print_line(member: str, **document: str) -> None:
 
 
 def say_text(text: str) -> None:
-    """Print a document of several lines that ends in one; a terminal shows and does not obey it."""
+    """Print a document that ends in a newline; on a terminal, control characters are escaped."""
     _echo(safe_text.visible(text, lines=True) if sys.stdout.isatty() else text, nl=False)
 
 
@@ -229,8 +229,7 @@ def say(
         text: The line. On a terminal it is wrapped at words.
         err: Whether to print it on standard error.
         hang: Spaces before what is wrapped; by default two more than the line begins with.
-        mark: What stands before it, as bold as a heading.
-        colour: Of the mark.
+        mark: A prefix, as bold as a heading.
         dim: Whether the text matters less than what is around it.
     """
     shown = safe_text.for_people(text)
@@ -283,14 +282,13 @@ def print_table(
     """Print a table; where a terminal has no room for it, as :mod:`singerlake_cli.tables` says.
 
     Args:
-        title: Above it.
         columns: Headings; one that ends in ``>`` holds numbers, set to the right, and one
             that ends in ``~`` text that may be wrapped at words.
         rows: Cells; None is shown as a dash.
         notes: Lines below it; an empty one is none.
         drop: Headings of columns that a narrow terminal may leave out, those that matter least
             first; without the sign at their end.
-        colours: Of each row, where a terminal shows colours.
+        colours: Of each row, if a terminal shows colours.
     """
     from singerlake_cli import tables
 
@@ -326,7 +324,7 @@ def has_room(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
 def _measured(
     columns: Sequence[str], rows: Sequence[Sequence[object]]
 ) -> tuple[int | None, list[Column]]:
-    """The terminal's width, if there is one, and a table's columns."""
+    """Return the terminal's width, if there is one, and a table's columns."""
     from singerlake_cli.tables import Column
 
     room = terminal_width(sys.stdout) if sys.stdout.isatty() else None
@@ -340,7 +338,7 @@ def _note(text: str) -> None:
 
 
 def terminal_width(stream: TextIO) -> int:
-    """Columns of the terminal that a stream writes to."""
+    """Return the columns of the terminal that a stream writes to."""
     if (columns := os.environ.get("COLUMNS", "")).isdecimal() and int(columns):
         return int(columns)
     try:
@@ -350,10 +348,9 @@ def terminal_width(stream: TextIO) -> int:
 
 
 def wrapped(text: str, room: int, hang: int) -> str:
-    """A line broken at words; a word of more than a line stays whole, for it may be copied.
+    """Break a line at words; a word of more than a line stays whole, for it may be copied.
 
     Args:
-        text: The line.
         room: Columns that a line may take.
         hang: Spaces that each line but the first begins with. With one at least, no name in the
             text can begin a line.
@@ -374,13 +371,13 @@ def wrapped(text: str, room: int, hang: int) -> str:
 
 
 def short_proof(fingerprint: str) -> str:
-    """How a fingerprint begins, with the word that says how it was made."""
+    """Return the start of a fingerprint, with the word for how it was made."""
     made, _, digits = fingerprint.rpartition(":")
     return f"{made}:{digits[:_PROOF_DIGITS]}" if made else digits[:_PROOF_DIGITS]
 
 
 def sparkline(values: Sequence[int]) -> str:
-    """Numbers as a row of bars, the greatest at full height: ``▁▂█``."""
+    """Draw numbers as a row of bars, the greatest at full height: ``▁▂█``."""
     top = max(values, default=0)
     if top <= 0:
         return ""
@@ -388,7 +385,7 @@ def sparkline(values: Sequence[int]) -> str:
 
 
 def ago(stamp: str) -> str:
-    """A time for people: ``5 min ago`` for what is recent, else the second, in UTC."""
+    """Write a time for people: ``5 min ago`` if it is recent, else the second, in UTC."""
     instant = times.parse(stamp)
     if instant is None:
         return stamp
@@ -400,6 +397,6 @@ def ago(stamp: str) -> str:
 
 
 def clock(stamp: str) -> str:
-    """A time for people, to the second, in UTC."""
+    """Write a time for people, to the second, in UTC."""
     instant = times.parse(stamp)
     return f"{instant:%Y-%m-%d %H:%M:%S}" if instant else stamp

@@ -1,4 +1,4 @@
-"""What reads what, drawn: as a tree for people, as DOT and Mermaid for documents."""
+"""The graph of projections: a tree for people, DOT and Mermaid for documents."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ class Line:
     """A line of a tree.
 
     Attributes:
-        branch: What joins it to the lines above.
-        text: What is there.
-        below: What stands in its place where the text goes on in another line.
+        branch: The characters that join it to the lines above.
+        below: The characters in its place on further lines of the text.
     """
 
     branch: str
@@ -30,7 +29,7 @@ class Line:
 def tree(graph: Graph) -> Iterator[Line]:
     """Draw a tree below each table that no projection makes.
 
-    What reads several tables is there several times; what is below it only the first time.
+    A projection that reads several tables is there several times; its subtree only the first time.
     """
     shown: set[str] = set()
     made = {one.stage for one in graph.projections}
@@ -98,7 +97,7 @@ class Node:
 
 
 def nodes(graph: Graph) -> list[Node]:
-    """All there is in the picture: a table that is read comes before what reads it."""
+    """Return all nodes of the picture: a table that is read comes before what reads it."""
     found: dict[Node, None] = {}
     for edge in edges(graph):
         found.update(dict.fromkeys(edge))
@@ -106,7 +105,7 @@ def nodes(graph: Graph) -> list[Node]:
 
 
 def edges(graph: Graph) -> list[tuple[Node, Node]]:
-    """What leads to what."""
+    """Return the arrows of the picture."""
     found: dict[tuple[Node, Node], None] = {}
     for one in graph.projections:
         own = Node(one.name, "projection")

@@ -15,7 +15,7 @@ def complete_projection(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[str]:
-    """The projections that are declared and begin with what was typed."""
+    """Return the declared projections that begin with the typed text."""
     from singerlake.publish.declaration import declared
 
     try:
@@ -30,7 +30,7 @@ def complete_published(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[str]:
-    """What the lake lists as published and begins with what was typed."""
+    """Return the publications in the lake's list that begin with the typed text."""
     try:
         names = Lake.open(lake_named(ctx)).annotations().published
     except SingerlakeError:

@@ -14,8 +14,6 @@ class Metric:
 
     Attributes:
         name: Without what all names begin with.
-        help: What it is.
-        samples: Values with their labels.
     """
 
     name: str

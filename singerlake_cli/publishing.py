@@ -1,4 +1,4 @@
-"""Publishing, as the commands do it that publish: what they print."""
+"""The common parts of commands that publish: their output."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def chosen(
 
 
 def say(outcome: Outcome) -> None:
-    """Say to people what became of a projection; an error is printed as such."""
+    """Report the result of a projection to people; an error is printed as such."""
     if outcome.result is not Result.FAILED:
         for line in outcome.words():
             output.say(line)
 
 
 def end(shared: Shared, done: Iterable[Outcome]) -> None:
-    """Print what went wrong, and end the command with the exit code for it, if anything did."""
+    """Print the errors, and exit with the code for them, if there are any."""
     code = 0
     for outcome in done:
         if outcome.error is not None:
@@ -82,7 +82,7 @@ def end(shared: Shared, done: Iterable[Outcome]) -> None:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """What became of a projection, for scripts."""
+    """Return the result of a projection, for scripts."""
     error = outcome.error
     return {
         "projection": outcome.projection,

@@ -1,4 +1,4 @@
-"""The file that lists what is wrong with given rows, as CSV or as JSON lines."""
+"""The file that lists the problems of given rows, as CSV or as JSON lines."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def rejects_file(path: Path | None, *, force: bool) -> NewFile | None:
 
 
 def write_rejects(file: NewFile, problems: Problems) -> str:
-    """Write what is wrong, and return what to say of it.
+    """Write the problems, and return a note about them.
 
-    Where more was found than was kept, the file ends with a line that says so.
+    If more problems were found than were kept, the last line of the file gives their number.
 
     Raises:
         StoreError: It cannot be written.
-        UsageError: Somebody else has made a file of this name meanwhile.
+        UsageError: Another process has made a file of this name in the meantime.
     """
     listed = len(problems.first)
     rows, more = [*problems.first], ""

@@ -42,12 +42,12 @@ _SUFFIXES = {
 
 
 def row_options(command: Command) -> Command:
-    """Add the options of all commands that give rows: in which form, and to where."""
+    """Add the options of all commands that print rows: the format, and the file."""
     return _row_options(command, FORMS, "All but `table` stream any number of rows.")
 
 
 def row_and_page_options(command: Command) -> Command:
-    """Add the same of a command that gives pages for people, too."""
+    """Add the same to a command that prints pages for people, too."""
     return _row_options(
         command,
         (*FORMS, *PAGES),
@@ -86,11 +86,10 @@ def _row_options(command: Command, forms: Sequence[str], about: str) -> Command:
 
 
 def form_of(given: str | None, to: Path | None, *, as_json: bool, pages: bool = False) -> str:
-    """Return how rows are given: as it was asked for, else as the file's name says.
+    """Return the format of rows: as the option says, else as the file's name does.
 
     Args:
-        given: What was said behind ``--format``.
-        to: The file that was named.
+        given: The value of ``--format``.
         as_json: Whether the output is for scripts.
         pages: Whether the command gives pages, too.
 
@@ -116,7 +115,7 @@ def form_of(given: str | None, to: Path | None, *, as_json: bool, pages: bool = 
 
 
 def first_rows(answer: Result) -> tuple[list[str], list[list[str | None]], bool]:
-    """Headings for ``output.print_table``, the first rows as text, and whether there are more."""
+    """Return headings for ``output.print_table``, the first rows as text, and if there are more."""
     rows = answer.glimpse(FIRST_ROWS + 1)
     headings = [
         f"{name}>" if _all_numbers([row[index] for row in rows]) else f"{name}~"
@@ -135,11 +134,10 @@ def _all_numbers(values: list[Any]) -> bool:
 
 @contextmanager
 def _opened(to: Path | None, shown: Callable[[str], str]) -> Iterator[IO[str]]:
-    """A file to write text to, or standard output.
+    """Open a file to write text to, or standard output.
 
     Args:
-        to: The file.
-        shown: How a terminal is given the text; files and pipes are given it as it is.
+        shown: Makes the text safe for a terminal; files and pipes get it as it is.
     """
     if to is None:
         yield cast("IO[str]", _Screen(shown)) if sys.stdout.isatty() else sys.stdout
@@ -149,7 +147,7 @@ def _opened(to: Path | None, shown: Callable[[str], str]) -> Iterator[IO[str]]:
 
 
 class _Screen:
-    """A terminal, which would obey what stands in rows."""
+    """A terminal, which would obey control characters in rows."""
 
     def __init__(self, shown: Callable[[str], str]) -> None:
         self._shown = shown
@@ -162,7 +160,6 @@ def write(answer: Result, form: str, to: Path | None, *, safe_cells: bool = Fals
     """Stream all rows in a form; in csv and tsv null is an empty cell, and an empty text ``""``.
 
     Args:
-        answer: The rows.
         form: ``csv``, ``tsv``, ``jsonl``, ``json`` or ``parquet``; ``table`` is csv.
         to: A file; standard output without one, which parquet must not be.
         safe_cells: Put an apostrophe before texts of csv and tsv that a spreadsheet would compute.
@@ -187,7 +184,6 @@ def write_text(text: str, to: Path | None) -> None:
 
     Args:
         text: Ends in a newline.
-        to: The file.
     """
     with _opened(to, str) as out:
         out.write(text)
@@ -209,7 +205,7 @@ def _write_parquet(answer: Result, to: Path) -> int:
 
 
 def _check_unique(columns: list[str]) -> None:
-    """Where a row's values are found by name, two of one name would be one."""
+    """Refuse duplicate column names in a format that finds a row's values by name."""
     if twice := repeated(columns):
         raise InvalidQueryError(
             f"the result has two columns named {twice[0]!r}: rename one with AS"
@@ -245,7 +241,7 @@ def _write_cells(answer: Result, delimiter: str, out: IO[str], safe_cells: bool)
 
 
 def _inert(value: Any) -> str | None:
-    """A cell that no spreadsheet takes for a formula; numbers stay numbers."""
+    """Return a cell that no spreadsheet takes for a formula; numbers stay numbers."""
     cell = text(value)
     return cell if cell is None or isinstance(value, (int, float, Decimal)) else inert(cell)
 
@@ -254,8 +250,7 @@ def write_document(members: Mapping[str, Any], answer: Result, to: Path | None) 
     """Stream one JSON document: some members, then ``rows``, each an object.
 
     Args:
-        members: What comes before the rows.
-        answer: The rows.
+        members: The members before the rows.
         to: A file; standard output without one.
 
     Returns:
@@ -271,7 +266,7 @@ def write_document(members: Mapping[str, Any], answer: Result, to: Path | None) 
 
 
 def _write_json(answer: Result, out: IO[str]) -> int:
-    """One JSON document: what was read, the columns, the rows as arrays."""
+    """Write one JSON document: the sources, the columns, the rows as arrays."""
     read = [
         {
             "table": str(r.table),
@@ -286,7 +281,7 @@ def _write_json(answer: Result, out: IO[str]) -> int:
 
 
 def _write_array(head: str, rows: Iterable[Any], out: IO[str]) -> int:
-    """The end of a document: its rows, one a line."""
+    """Write the end of a document: its rows, one a line."""
     out.write(f'{head}"rows": [')
     count = 0
     for count, row in enumerate(rows, start=1):
@@ -301,7 +296,7 @@ def _rows(answer: Result) -> Iterator[list[Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A Spark value as JSON has it; a decimal as text, so that no digit is lost."""
+    """Convert a Spark value for JSON; a decimal becomes text, so that no digit is lost."""
     if isinstance(value, datetime):
         return times.iso(value if value.tzinfo else value.replace(tzinfo=timezone.utc))
     if isinstance(value, date):
@@ -320,7 +315,7 @@ def plain(value: Any) -> Any:
 
 
 def shown(value: Any) -> str | None:
-    """A Spark value as a cell of a table for people: a time without digits that are all zero."""
+    """Convert a Spark value to a cell for people: a time without digits that are all zero."""
     cell = text(value)
     if isinstance(value, datetime) and cell is not None:
         return cell.replace(".000000", "", 1)
@@ -328,7 +323,7 @@ def shown(value: Any) -> str | None:
 
 
 def glanced_at(value: Any) -> str | None:
-    """The same, of a file that a row names what people know it by: name, size, type and hash."""
+    """Do as :func:`shown`; of a named file, show its name, size, type and hash."""
     cell = shown(value)
     if cell is None or cell[:1] != "{" or '"files/' not in cell:
         return cell
@@ -343,7 +338,7 @@ def _json(value: Any) -> str:
 
 
 def text(value: Any) -> str | None:
-    """A Spark value as one cell: text as it is, all else as JSON, null as None."""
+    """Convert a Spark value to a cell: text as it is, all else as JSON, null as None."""
     value = plain(value)
     if value is None or isinstance(value, str):
         return value

@@ -1,4 +1,4 @@
-"""How much of a job is done, and how long the rest will take."""
+"""The share of a job that is done, and the time that the rest will take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LEAST = 0.01
 
 
 class Share:
-    """The share of a job that is done. What it shows never falls.
+    """The share of a job that is done. It never falls.
 
     A job has one or more parts, such as tables. Within a part the share follows a counter: units
     of work done, of so many that are known so far. Counters count on from part to part.
@@ -31,13 +31,13 @@ class Share:
 
         Args:
             to: The job's share when the part is done.
-            before: What its counter has counted before.
+            before: The counter's value at the beginning.
         """
         self._shown = max(self._shown, self._to if self._to < 1 else 0.0)
         self._from, self._to, self._before = self._shown, to, before
 
     def note(self, now: float, done: float, known: float) -> None:
-        """Note what a counter says.
+        """Note a counter's value.
 
         Args:
             now: The time, in seconds.
@@ -58,11 +58,11 @@ class Share:
 
     @property
     def percent(self) -> str:
-        """The share as text. It is 100 % only when the job has ended, and then nobody looks."""
+        """The share as text. It reaches 100 % only when the bar is no longer shown."""
         return "" if self._since is None else f"{min(99, int(100 * self._shown))}%"
 
     def left(self, now: float) -> str:
-        """The time that the rest will take; empty at first, and if nothing tells.
+        """Return the time that the rest will take; empty if it is not known yet.
 
         Args:
             now: The time, in seconds.
@@ -76,7 +76,7 @@ class Share:
 
 
 def _rounded(seconds: float) -> str:
-    """A time of which only the order is known: ``25 s``, ``4 min``, ``2.5 h``."""
+    """Write a time of which only the order is known: ``25 s``, ``4 min``, ``2.5 h``."""
     if seconds < 60:  # noqa: PLR2004
         return f"{max(5, 5 * math.ceil(seconds / 5))} s"
     minutes = math.ceil(seconds / 60)

@@ -1,4 +1,4 @@
-"""What all commands are told, and the options that several share."""
+"""The settings of all commands, and the options that several share."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Shared:
-    """What all commands are told.
+    """The settings of all commands.
 
     Attributes:
-        uri: Where the lake lies.
-        output: Where results, notes and errors go.
+        output: The output for results, notes and errors.
     """
 
     uri: str
@@ -47,10 +46,10 @@ class Shared:
 
 
 def confirm(question: str) -> None:
-    """Ask whether to go on, where ``--yes`` was not given.
+    """Ask whether to go on, if ``--yes`` was not given.
 
     Raises:
-        UsageError: Nobody answers.
+        UsageError: Standard input ended without an answer.
         click.Abort: The answer is no, or Ctrl-C.
     """
     try:
@@ -102,7 +101,6 @@ def take_shared_options(command: click.Command, *, lake: bool = True) -> None:
     """Let a command, and each command within it, take ``--lake`` and ``--output`` as well.
 
     Args:
-        command: The command.
         lake: Whether to take ``--lake``.
     """
     if isinstance(command, click.Group):
@@ -139,7 +137,7 @@ def _take_output(ctx: click.Context, _: click.Parameter, form: str | None) -> No
 
 
 def _change(ctx: click.Context, **changes: Any) -> None:
-    """Say otherwise for this command, and for the group that prints its errors."""
+    """Override a setting for this command, and for the group that prints its errors."""
     if ctx.obj is None:  # a shell asks for completions: nothing runs
         return
     changed = replace(ctx.obj, **changes)
@@ -150,7 +148,7 @@ def _change(ctx: click.Context, **changes: Any) -> None:
 
 
 def lake_named(ctx: click.Context) -> str:
-    """Return the lake that a command line names so far, for a shell that asks."""
+    """Return the lake that a command line names so far, for completion."""
     uri: str = ctx.meta.get(_LAKE) or ctx.find_root().params["uri"]
     return uri
 
@@ -160,12 +158,12 @@ def complete_table(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[str]:
-    """The lake's tables that begin with what was typed, for a shell that asks."""
+    """Return the lake's tables that begin with the typed text, for completion."""
     try:
         tables = Lake.open(lake_named(ctx)).tables()
     except SingerlakeError:
         return []  # a shell has no place for errors
-    # What cannot be typed, nor shown as it is, is of no use here.
+    # A name that cannot be typed, nor shown as it is, is of no use here.
     names = [text for name in tables if visible(text := str(name)) == text]
     if begun := [name for name in names if name.startswith(incomplete)]:
         return begun
@@ -222,7 +220,7 @@ def engine_options(command: Command) -> Command:
 
 @dataclass(frozen=True)
 class SparkStart:
-    """Starts Spark as ``--master`` and ``--conf`` say, or finds the session that runs."""
+    """The start of Spark by ``--master`` and ``--conf``, or the session that runs."""
 
     master: str | None
     conf: tuple[str, ...]
@@ -260,7 +258,7 @@ def begin_spark(master: str | None, conf: tuple[str, ...]) -> None:
 
 
 def need_spark() -> None:
-    """Make sure, before a job is imported, that what it runs on is installed.
+    """Make sure, before a job is imported, that its requirements are installed.
 
     Raises:
         RuntimeMissingError: It is not; the message says the line that installs it.
@@ -294,7 +292,7 @@ def _settings(conf: tuple[str, ...]) -> dict[str, str]:
 
 
 def pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    """Take ``KEY=VALUE`` apart, of an option that may be repeated.
+    """Parse ``KEY=VALUE`` of an option that may be repeated.
 
     Raises:
         UsageError: One is of another form.
@@ -317,12 +315,12 @@ def change_options(command: Command) -> Command:
 
 
 def creation_options(command: Command) -> Command:
-    """Add those of :func:`change_options` that have a meaning where there is no table yet."""
+    """Add those of :func:`change_options` that have a meaning for a table that is new."""
     return _packed(command, [*_SAID_OPTIONS, *_VERSION_OPTIONS])
 
 
 def exit_with(shared: Shared, failed: Sequence[SingerlakeError]) -> None:
-    """Tell of the tables that could not be listed, and end with the exit code for it."""
+    """Report the tables that could not be listed, and exit with the code for it."""
     for failure in failed:
         shared.output.error(failure)
     if failed:
@@ -359,7 +357,7 @@ def _packed(command: Command, options: Sequence[Callable[[Any], Any]]) -> Comman
 
 
 def alter_options(command: Command) -> Command:
-    """Add those of :func:`change_options` that have a meaning where no row changes, as ``options``.
+    """Add those of :func:`change_options` that have a meaning if no row changes, as ``options``.
 
     That is a :class:`~singerlake.overlay.alter.AlterOptions`.
     """

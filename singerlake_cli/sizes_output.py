@@ -1,4 +1,4 @@
-"""How the sizes of tables are shown."""
+"""The output of the sizes of tables."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ DAY = 86_400
 
 
 def print_sizes(tables: Sequence[Mapping[str, Any]], shown: Mapping[str, str], empty: str) -> None:
-    """Print a table of sizes, with a total where there are several.
+    """Print a table of sizes, with a total if there are several.
 
     Args:
-        tables: What `ls --sizes` gives scripts.
+        tables: The document that `ls --sizes` gives scripts.
         shown: Tables as they are written, by name.
-        empty: What to say where there is none.
+        empty: The line to print if there is none.
     """
     if not tables:
         output.say(empty)
@@ -91,7 +91,7 @@ def _total(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _notes(total: Mapping[str, Any]) -> list[str]:
-    """What a vacuum has to do, and what comes later."""
+    """Describe the work for a vacuum, now and later."""
     small, now, later = (total[f] for f in ("small_files", "free_now_bytes", "free_later_bytes"))
     notes = []
     if small or now:

@@ -1,8 +1,8 @@
 """Tables for people, laid out for the terminal that they are printed on.
 
-No name and no number is ever cut, and no word is broken. Where a table has no room, its texts are
-wrapped at words; then the columns that matter least are left out, and named below the table; and
-where even the others have no room, each row becomes a block of lines that leaves nothing out.
+No name and no number is ever cut, and no word is broken. If a table has no room, its texts are
+wrapped at words. Next, the columns that matter least are left out, and named below the table. If
+even the others have no room, each row becomes a block of lines that leaves nothing out.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ class Column:
     """A column of a table, measured.
 
     Attributes:
-        heading: As it is shown.
-        cells: As they are shown.
         number: Whether cells are set to the right.
         widest: The width at which nothing is wrapped.
         least: The width below which it cannot go.
@@ -65,10 +63,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table is printed.
+    """The way in which a table is printed.
 
     Attributes:
-        columns: Those that are shown.
         widths: Of their cells; None where each row is a block of lines.
         left_out: Headings of those that are not shown.
     """
@@ -82,8 +79,7 @@ def lay_out(columns: Sequence[Column], room: int | None, drop: Sequence[str]) ->
     """Find the layout that shows the most.
 
     Args:
-        columns: All columns.
-        room: The terminal's width; None where there is no limit.
+        room: The terminal's width; None if there is no limit.
         drop: Headings of columns that may be left out, those that matter least first.
     """
     if room is None:
@@ -101,12 +97,12 @@ def lay_out(columns: Sequence[Column], room: int | None, drop: Sequence[str]) ->
 
 
 def _widths(columns: Sequence[Column], room: int) -> list[int] | None:
-    """Widths at which columns fit side by side; None where they do not."""
+    """Find widths at which columns fit side by side; None if they do not."""
     widths = [column.least for column in columns]
     spare = room - _EDGES - _GAP * len(columns) - sum(widths)
     if spare < 0:
         return None
-    # What is left goes to the texts in equal shares; one that needs less leaves it to the others.
+    # The texts share the rest equally; one that needs less leaves it to the others.
     wanted = [column.widest - column.least for column in columns]
     wanting = sorted((number for number, more in enumerate(wanted) if more), key=wanted.__getitem__)
     for done, number in enumerate(wanting):
@@ -119,13 +115,11 @@ def _widths(columns: Sequence[Column], room: int) -> list[int] | None:
 def rendered(
     title: str | None, layout: Layout, room: int, colours: Sequence[str] = ()
 ) -> Iterator[RenderableType]:
-    """Yield what a console prints of a table: rows side by side, or a block of lines each.
+    """Yield the lines of a table: rows side by side, or a block of lines each.
 
     Args:
-        title: Above it.
-        layout: Its columns and their widths.
         room: The terminal's width.
-        colours: Of each row; empty where they have none.
+        colours: Of each row; empty if they have none.
     """
     # Text, never markup: a column may be named [/], and a label hold a colour.
     if title is not None:
@@ -152,10 +146,6 @@ def plain(title: str | None, layout: Layout) -> str:
     """Return a table as :func:`rendered` gives it, for lines that are kept: nothing is wrapped.
 
     Rows of a thousand columns are printed in a twentieth of the time.
-
-    Args:
-        title: Above it.
-        layout: Its columns, side by side.
     """
     columns = layout.columns
     lengths = [column.widest for column in columns]
@@ -177,7 +167,7 @@ def plain(title: str | None, layout: Layout) -> str:
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Count the columns of a terminal that a text takes."""
     return len(text) if text.isascii() else cell_len(text)
 
 

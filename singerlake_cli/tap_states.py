@@ -1,4 +1,4 @@
-"""What is said of the bookmark of a tap whose rows go back: it does not, and how it can."""
+"""The bookmark of a tap whose rows are reverted: it stays, and how to set it back."""
 
 from __future__ import annotations
 
@@ -19,10 +19,6 @@ def print_state(shared: Shared, table: Table, head: TableState, to: int, target:
     """Print the STATE that went out with a transaction, on standard output alone.
 
     Args:
-        shared: How to print.
-        table: The table.
-        head: Its head.
-        to: The transaction.
         target: The option by which it was named, as it is spelled.
 
     Raises:
@@ -52,7 +48,7 @@ def print_state(shared: Shared, table: Table, head: TableState, to: int, target:
 
 
 def bookmark_stays(table: TableName, target: str, *, known: bool) -> str:
-    """Say that the tap continues from where it is, and what to do about it.
+    """Explain that the tap continues from its bookmark, and what to do about it.
 
     Args:
         table: The table that is turned back.

@@ -1,4 +1,4 @@
-"""What ``singerlake doctor --upgrade`` lists: tables that this release reads otherwise."""
+"""The check of ``singerlake doctor --upgrade``: tables that this release reads otherwise."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(shared: Shared, choice: EngineChoice) -> None:
-    """Look at all tables of the lake, and print what is found.
-
-    Args:
-        shared: The lake and the output.
-        choice: What may read the tables.
+    """Check all tables of the lake, and print the findings.
 
     Raises:
         SingerlakeError: A table cannot be read.
@@ -83,7 +79,7 @@ def _print(found: list[TableUpgrade], published: list[str]) -> None:
 
 
 def _lines(found: list[TableUpgrade], published: list[str]) -> Iterator[tuple[str, int]]:
-    """Give lines, each with the columns by which its next lines are indented."""
+    """Return lines, each with the columns by which its next lines are indented."""
     others = [one for one in found if one]
     for one in others:
         yield f"{one.table}: {count(one.rows, 'row')}", 2

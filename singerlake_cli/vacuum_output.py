@@ -1,4 +1,4 @@
-"""How a vacuum's plan and its results are told."""
+"""The output of a vacuum's plan and its results."""
 
 from __future__ import annotations
 
@@ -39,15 +39,13 @@ def summary(done: Vacuumed) -> str:
 
 @dataclass
 class Total:
-    """What a vacuum of many tables comes to, or would.
+    """The total of a vacuum of many tables, or of a plan.
 
     Attributes:
         dry_run: Whether it is only said what would be done.
         vacuumed: Tables with something to do.
-        nothing_to_do: The others.
         failed: Tables that failed.
         files_deleted: Objects deleted, those included that were no table's.
-        bytes_deleted: Their size.
         bytes_written: Size of what new files took instead.
     """
 
@@ -82,7 +80,7 @@ class Total:
 
     @property
     def tables(self) -> int:
-        """How many tables were looked at."""
+        """The number of tables that were looked at."""
         return self.vacuumed + self.nothing_to_do + len(self.failed)
 
     def as_json(self) -> dict[str, Any]:
@@ -99,7 +97,7 @@ class Total:
             f"({output.size(self.bytes_deleted)}) {deleted}"
         )
         if self.bytes_written:
-            # What was replaced in this run waits for its retention, beside what took its place.
+            # Files replaced in this run wait for their retention, next to their replacements.
             freed = self.bytes_deleted - self.bytes_written
             line += f", {output.size(abs(freed))} {'freed' if freed >= 0 else 'more for now'}"
         if self.failed:
@@ -134,7 +132,7 @@ def plan_as_json(plan: VacuumPlan) -> dict[str, Any]:
 
 
 def print_plan(plan: VacuumPlan) -> None:
-    """A plan for people."""
+    """Print a plan for people."""
     table, garbage = plan.snapshot.table, plan.garbage
     output.say(f"{table} at transaction {plan.snapshot.number}; cutoff {_time(plan.cutoff)}")
     if plan.empty:
@@ -175,7 +173,7 @@ def _print_items(verb: str, items: Sequence[Item], plan: VacuumPlan) -> None:
 
 
 def print_leftovers(items: Sequence[Item], *, dry_run: bool) -> None:
-    """What is left in no table, and goes; nothing where there is none."""
+    """Print the objects that belong to no table and are deleted; nothing if there are none."""
     if not items:
         return
     verb = "would be removed" if dry_run else "removed"

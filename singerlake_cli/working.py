@@ -32,7 +32,7 @@ _bar: Bar | None = None
 
 
 def follow(progress: Progress, *, to: float = 1.0) -> None:
-    """Set what tells how far the work under way is.
+    """Set the source of the progress of the work under way.
 
     Args:
         progress: Tells it; its counts begin at 0 now.
@@ -55,7 +55,6 @@ class Bar:
     """A job's bar.
 
     Args:
-        what: The job.
         stream: Writes to a terminal; None draws nothing.
         clock: Gives seconds.
     """
@@ -74,8 +73,7 @@ class Bar:
         """Go through the parts of a job, such as tables.
 
         Args:
-            parts: What is gone through.
-            weigh: Tells how much work one is; not asked where no bar is drawn.
+            weigh: Tells how much work one is; not asked if no bar is drawn.
         """
         if self._stream is None:
             yield from parts
@@ -103,7 +101,7 @@ class Bar:
         live_line.draw(self._stream, self._line(what, now, terminal_width(self._stream) - 1))
 
     def _line(self, what: str, now: float, width: int) -> str:
-        """The bar, in so many columns."""
+        """Return the bar, in so many columns."""
         from rich.cells import cell_len, set_cell_size
 
         seconds = int(now - self._began)
@@ -121,7 +119,7 @@ class Bar:
         return f"{next(self._turns)} {what}{bar}{tail}"
 
     def _drawn(self) -> str:
-        """A bar whose length is the share."""
+        """Draw a bar whose length is the share."""
         piece = "━" if _can_draw(self._stream) else "="
         full = int(BAR_WIDTH * (self.share.value or 0))
         if os.environ.get("NO_COLOR"):
@@ -135,14 +133,14 @@ def _can_draw(stream: TextIO | None) -> bool:
 
 
 def _terminal() -> TextIO | None:
-    """Standard error, if it is a terminal on which a line can be drawn again."""
+    """Return standard error, if it is a terminal on which a line can be redrawn."""
     drawable = sys.stderr.isatty() and os.environ.get("TERM", "") not in _DUMB
     return sys.stderr if drawable else None
 
 
 @contextmanager
 def working(what: str) -> Iterator[Bar]:
-    """Show a bar for as long as a job takes, and then take it off the screen.
+    """Show a bar for as long as a job takes, and then erase it.
 
     Args:
         what: The job, for example ``freezing tap-shop.orders``.

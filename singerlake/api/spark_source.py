@@ -68,7 +68,7 @@ class SingerlakeSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` is called with."""
+        """Return the name that ``format`` takes."""
         return NAME
 
     def schema(self) -> T.StructType:
@@ -89,7 +89,7 @@ class SingerlakeSource(DataSource):
         return T.StructType([T.StructField(name, types[name]) for name in wanted])
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
-        """Make what reads the snapshot's files, each in a task."""
+        """Return a reader of the snapshot's files, each in a task."""
         if self._asks_for_changes():
             raise UsageError(
                 f"the option {_CHANGES} is one of spark.readStream: compare two snapshots with "
@@ -106,7 +106,7 @@ class SingerlakeSource(DataSource):
         return kind(built, schema.names, misfits)
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Make what reads the changes of the table, transaction by transaction."""
+        """Return a reader of the table's changes, transaction by transaction."""
         if not self._asks_for_changes():
             # Spark asked for the columns before it said that this is a stream.
             raise UsageError(
@@ -184,7 +184,7 @@ class SingerlakeSource(DataSource):
 
 
 def _streams() -> ModuleType:
-    """Import what reads streams.
+    """Import the reader of streams.
 
     Raises:
         UsageError: PySpark is too old for it.
@@ -199,7 +199,7 @@ def _streams() -> ModuleType:
 
 
 def _check_columns(shape: Shape, schema: T.StructType) -> None:
-    """Refuse columns that a caller of ``schema`` has named, and the table does not have so.
+    """Refuse columns that a caller of ``schema`` names, but the table does not have so.
 
     Raises:
         UsageError: There is one.
@@ -232,12 +232,12 @@ def _made(table: Table, snapshot: TableState) -> Index:
 
 
 class IndexReader(DataSourceReader):
-    """Reads materialized files of a snapshot.
+    """A reader of the materialized files of a snapshot.
 
     Args:
         built: The files.
         names: The columns wanted, by their own names.
-        misfits: What becomes of a value that does not fit.
+        misfits: The treatment of a value that does not fit.
     """
 
     def __init__(self, built: Index, names: list[str], misfits: str) -> None:
@@ -272,7 +272,7 @@ class IndexReader(DataSourceReader):
 
 
 class FilteredReader(IndexReader):
-    """Reads the rows for which conditions hold, and no row groups that cannot have such rows."""
+    """A reader of the rows for which conditions hold, without row groups that cannot have such."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
         """Take the conditions that Arrow means as Spark does, and return the others."""

@@ -44,7 +44,7 @@ def reader(
     limits: tuple[int | None, int | None],
     misfits: str,
 ) -> ChangeReader:
-    """Make what reads a table's changes; ``limits`` are those of transactions and of rows."""
+    """Return a reader of a table's changes; ``limits`` are those of transactions and of rows."""
     return ChangeReader(table, schema, since, Limits(*limits), misfits)
 
 
@@ -57,14 +57,14 @@ class ChangePartition(InputPartition):
 
 @dataclass
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Gives each transaction of a table once.
+    """A reader that gives each transaction of a table once.
 
     Attributes:
         table: The table.
         schema: The columns that Spark was told of.
         since: The state whose changes come first; None to begin with all rows.
         limits: How much a batch should have, unless Spark asks for everything.
-        misfits: What becomes of values that do not fit.
+        misfits: The treatment of values that do not fit.
     """
 
     table: Table

@@ -65,7 +65,7 @@ def column_names(columns: Columns) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class Place:
-    """How far a reader has come.
+    """A reader's progress.
 
     Attributes:
         transaction: The last transaction that it has read; 0 for none.
@@ -83,7 +83,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a batch should have at most. It has one transaction at least, and whole ones.
+    """The most that a batch should have. It has one transaction at least, and whole ones.
 
     Attributes:
         transactions: So many transactions with rows; None for any number.
@@ -98,11 +98,10 @@ NO_LIMITS = Limits()
 
 
 class ChangeFeed:
-    """Follows a table by its log. Rows are read by the parts, each under a lease of its own.
+    """The changes of a table by its log. The parts read the rows, each under a lease of its own.
 
     Args:
-        table: The table.
-        misfits: What becomes of values that do not fit: ``fail`` or ``null``.
+        misfits: The treatment of values that do not fit: ``fail`` or ``null``.
 
     Raises:
         NotFoundError: There is no such table.
@@ -146,7 +145,6 @@ class ChangeFeed:
         Args:
             start: The place after the batch before it.
             last: The last transaction that it may have.
-            limits: How much it should have.
 
         Raises:
             NotFoundError: The log is another one, or has expired beyond the start.
@@ -204,7 +202,7 @@ def _blocks(head: TableState, after: int, last: int) -> list[Block]:
 
 
 def _is_of(head: TableState, block: Block, transactions: list[int]) -> bool:
-    """Whether all rows of a block are of one of some transactions."""
+    """Tell whether all rows of a block are of one of some transactions."""
     number = head.transaction_of_block(block.number)
     return number in transactions and head.transaction_of_block(block.lowest_version) == number
 
@@ -292,7 +290,7 @@ def _check_columns(head: TableState, columns: Columns) -> None:
 
 
 def _difference(before: Columns, after: Columns) -> str:
-    """Say how columns differ."""
+    """Describe how columns differ."""
     old, new = dict(before), dict(after)
     said = {
         "added": [name for name in new if name not in old],
@@ -305,13 +303,11 @@ def _difference(before: Columns, after: Columns) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """What all parts know of where their rows come from.
+    """The origin of rows, which all parts share.
 
     Attributes:
-        table: The table.
-        columns: Its columns.
         start: The place at which the batch begins.
-        misfits: What becomes of values that do not fit.
+        misfits: The treatment of values that do not fit.
     """
 
     table: Table
@@ -333,7 +329,7 @@ class Source:
             yield lease.snapshot
 
     def reader(self, head: TableState, blocks: list[Block]) -> BlockReader:
-        """Make what reads some blocks, as one task."""
+        """Return a reader of some blocks, as one task."""
         names = [self.columns[index][0] for index in head.key]
         return BlockReader.of(self.table.store, head, [blocks], self.columns, names)
 
@@ -345,7 +341,7 @@ class Source:
         transactions: NDArray[np.int64] | int,
         sequence: NDArray[np.int64],
     ) -> pa.RecordBatch:
-        """Return rows as they go out."""
+        """Return rows as readers get them."""
         if self.misfits == FAIL:
             names = [name for name, _ in self.columns]
             check = MisfitCheck(self.table.name, names, keyed=bool(head.key))
@@ -363,9 +359,7 @@ class BlockPart:
     """Rows of some blocks, as they were written.
 
     Attributes:
-        source: Where they come from.
         after: The block before the first, by the numbers that rows had when they were written.
-        last: The last block.
         compared: Transactions whose rows are in other parts.
     """
 
@@ -399,12 +393,7 @@ class BlockPart:
 
 @dataclass(frozen=True)
 class StatePart:
-    """All rows of a state: a reader that has none yet begins with it.
-
-    Attributes:
-        source: Where they come from.
-        number: The state's transaction.
-    """
+    """All rows of a state: a reader that has none yet begins with it."""
 
     source: Source
     number: int
@@ -424,12 +413,7 @@ class StatePart:
 
 @dataclass(frozen=True)
 class ComparedPart:
-    """The rows of which a transaction changed the state, compared with the state before it.
-
-    Attributes:
-        source: Where they come from.
-        number: The transaction.
-    """
+    """The rows of which a transaction changed the state, compared with the state before it."""
 
     source: Source
     number: int
@@ -460,7 +444,6 @@ class ErasedPart:
     """Deletions of rows that were erased, as long as there is a notice of their keys.
 
     Attributes:
-        source: Where they come from.
         number: The transaction of the erasure.
     """
 

@@ -12,11 +12,10 @@ from singerlake.site.pages import Version
 
 
 def cite_version(lake: Lake, table: Table, ref: TableRef) -> tuple[Cited, list[str]]:
-    """Return what is cited of a version, and what a reader has to know of it.
+    """Return the citation of a version, and notes for its reader.
 
     Args:
         lake: The lake, whose annotations name who answers for the table.
-        table: The table.
         ref: Names the version: by number, label or pointer.
 
     Raises:

@@ -56,16 +56,12 @@ def point(store: Store, head: TableState, name: str, version: str | None) -> Poi
     """Move a pointer to a version, or remove it. One that names the version already stays.
 
     Args:
-        store: The lake's store.
-        head: The table's head.
-        name: The pointer's name.
         version: The version's number or label, or another pointer; None removes the pointer.
 
     Raises:
         NotFoundError: There is no such version, or no such pointer to remove.
         UsageError: The name is not valid, the version is a transaction, or the log is lost.
         ConflictError: Another process moved the pointer, or deleted the version, in the meantime.
-        StoreError: The store refused.
     """
     name = pointer_name(name)
     if not head.from_log:

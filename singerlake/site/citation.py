@@ -1,4 +1,4 @@
-"""The citation of a version, or of a query's result: what finds it, and what proves it."""
+"""The citation of a version, or of a query's result: its place, and its proof."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ class Cited:
     """The data that is cited.
 
     Attributes:
-        title: What it is, in words.
+        title: Its description in words.
         creator: Who answers for it; empty if nobody is named.
         publisher: The lake's name.
-        rows: How many rows it has.
+        rows: The number of its rows.
         time: When it was frozen or computed, ISO 8601 in UTC; empty if that is not known.
         fingerprint: Over the values of its rows.
-        key: What BibTeX calls it.
+        key: Its key in BibTeX.
         version: The version's number; None for the result of a query.
-        sql: The query.
         sources: The versions that the query reads.
     """
 
@@ -115,13 +114,10 @@ class Cited:
 
 
 def cited_version(publisher: str, table: str, owner: str | None, version: Version) -> Cited:
-    """Return what is cited of a version.
+    """Return a version as cited data.
 
     Args:
         publisher: The lake's name.
-        table: The table's name.
-        owner: Who answers for it.
-        version: The version.
     """
     label = f" ({words.cut(version.label, _LONGEST)})" if version.label else ""
     name = words.cut(table, _LONGEST)

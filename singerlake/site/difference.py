@@ -43,16 +43,15 @@ class Difference:
     """The content of the page.
 
     Attributes:
-        table: The table's name.
         before: The first state, in words.
         after: The second.
-        notes: How rows were matched, and the like.
+        notes: Notes, such as the way in which rows were matched.
         schema: Changes of the schema: what, the column, before and after.
         counts: Numbers of rows, by what became of them.
         columns: Numbers of changed cells, by column.
         keys: The names of the key's columns.
         rows: The first of the rows that differ.
-        more: How many more rows differ.
+        more: The number of rows that differ and are not listed.
     """
 
     table: str
@@ -71,7 +70,6 @@ def page(difference: Difference, form: str) -> bytes:
     """Render the page.
 
     Args:
-        difference: What it shows.
         form: ``html`` or ``markdown``.
     """
     style = resources.files("singerlake.site") / "assets" / "site.css"

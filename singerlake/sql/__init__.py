@@ -1,1 +1,1 @@
-"""What is asked in SQL, and states as Spark frames: what a query may ask, and what comes back."""
+"""SQL over a lake, and states as Spark frames: the queries that are allowed, and their results."""

@@ -1,4 +1,4 @@
-"""Answers a query on the engine that its statement and its tables allow."""
+"""The choice of the engine that answers a query, by its statement and its tables."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ def answer(
     """Query a lake: on DuckDB in this process where it answers as Spark does, on Spark otherwise.
 
     Args:
-        lake: The lake.
         sql: One SELECT.
-        choice: What may run it.
+        choice: The engines that may run it.
         row_metadata: As for Spark's ``query``.
         if_transaction: As for Spark's ``query``.
         on_type_mismatch: As for Spark's ``query``.
@@ -46,7 +45,7 @@ def answer(
 
     Raises:
         UsageError: Only this process may be used, and the statement is outside of its set.
-        RuntimeMissingError: What answers the statement is not installed.
+        RuntimeMissingError: The engine that answers the statement is not installed.
         SingerlakeError: As Spark's ``query`` raises it.
     """
     check_choice(on_type_mismatch)

@@ -1,4 +1,4 @@
-"""From which columns of the lake's tables the columns of a query come, by Spark's plan of it.
+"""The columns of the lake's tables from which a query's columns come, by Spark's plan of it.
 
 Values count, and not what decides about rows: a column that only a filter or a join condition asks
 is no origin. So what a window is ordered by is one, for the window's value depends on it.
@@ -22,7 +22,7 @@ _TABLE = "View"
 
 @dataclass(frozen=True)
 class Origins:
-    """Knows where the columns of a query come from.
+    """The origins of a query's columns.
 
     Attributes:
         frame: The query as it was planned.
@@ -33,7 +33,7 @@ class Origins:
     tables: Mapping[str, TableState]
 
     def columns(self) -> dict[str, list[tuple[TableName, str]]]:
-        """For each column by its name the tables' columns that its values are made of, in order."""
+        """Map each column's name to the tables' columns that its values are made of, in order."""
         analyzed = self.frame._jdf.queryExecution().analyzed()
         edges: defaultdict[int, set[int]] = defaultdict(set)
         leaves: dict[int, tuple[TableName, str]] = {}
@@ -56,7 +56,7 @@ class Origins:
 
 
 def _made(node: Any) -> Iterator[tuple[int, set[int]]]:
-    """Which values a node makes, and of which."""
+    """Return the values that a node makes, each with the columns it is made of."""
     for root in plan_columns.computed(node):
         for one in plan.tree(root):
             if plan.kind_of(one) == "Alias":
@@ -77,7 +77,7 @@ def _made(node: Any) -> Iterator[tuple[int, set[int]]]:
 
 
 def _asked(expression: Any) -> set[int]:
-    """The values that an expression asks, those of a query in it included."""
+    """Return the values that an expression reads, including those of a query within it."""
     found = set()
     for one in plan.tree(expression):
         if plan.kind_of(one) == "AttributeReference":
@@ -90,7 +90,7 @@ def _asked(expression: Any) -> set[int]:
 def _join_references(
     analyzed: Any, rows: Mapping[int, list[int]], edges: defaultdict[int, set[int]]
 ) -> None:
-    """A WITH that is read several times has a name for each of its columns each time."""
+    """Join the names that each reading of a WITH has for the same columns."""
     for node in _nodes(analyzed):
         if plan.kind_of(node) == "CTERelationRef":
             for made, of in zip(_output(node), rows.get(int(node.cteId()), ()), strict=False):
@@ -112,7 +112,7 @@ def _leaves(
 
 
 def _nodes(node: Any) -> Iterator[Any]:
-    """A plan's nodes and those of the queries within it, but not what a table consists of."""
+    """Yield the nodes of a plan and of the queries within it, but not the parts of a table."""
     yield node
     if plan.kind_of(node) == _TABLE:
         return

@@ -1,4 +1,4 @@
-"""SQL conditions on single rows, as constraints have them: which may be, and how one is computed.
+"""SQL conditions on single rows, as constraints have them: their check and their computation.
 
 A condition is an expression under the rules of any query (``plan.py``). Beyond these it may ask
 nothing but its own row, and must say the same whenever it is asked. In the log each of its columns
@@ -38,11 +38,10 @@ class _Reference(NamedTuple):
 
 
 def with_check(spark: SparkSession, name: str, sql: str) -> OverlayChange:
-    """Return what asks a condition of all rows.
+    """Return the change that adds a condition as a constraint on all rows.
 
     Args:
         spark: The session, whose parser reads the condition.
-        name: The constraint's name.
         sql: The condition, with columns by the names that people see.
     """
 
@@ -58,8 +57,6 @@ def computed(frame: DataFrame, shape: Shape, one: Constraint) -> Column:
 
     Args:
         frame: From :func:`with_values`.
-        shape: The table's.
-        one: The constraint.
 
     Raises:
         InvalidQueryError: It is no condition of a row of such columns.
@@ -83,11 +80,10 @@ def _condition(frame: DataFrame, shape: Shape, one: Constraint) -> Column:
 
 
 def selected(frame: DataFrame, shape: Shape, sql: str) -> DataFrame:
-    """Return the rows for which a condition holds; those for which it is null are none.
+    """Return the rows for which a condition is true; null counts as false.
 
     Args:
         frame: Rows, columns as they are called inside.
-        shape: The table's.
         sql: The condition, with columns by the names that people see.
 
     Raises:
@@ -100,24 +96,22 @@ def selected(frame: DataFrame, shape: Shape, sql: str) -> DataFrame:
 
 
 def with_values(frame: DataFrame, shape: Shape, constraints: Sequence[Constraint]) -> DataFrame:
-    """Return rows with the columns that conditions name once more, under names of their own.
+    """Add a second copy, under its own name, of each column that a condition names.
 
     Args:
         frame: Rows, columns as they are called inside.
-        shape: The table's.
-        constraints: The conditions.
     """
     indexes = {shape.names.index(name) for one in constraints for name in one.columns}
     return frame.withColumns({_value(index): F.col(alias(index)) for index in sorted(indexes)})
 
 
 def _value(index: int) -> str:
-    """A name that no variable in a condition has: with a blank in it."""
+    """Return a name that no variable in a condition has: it contains a blank."""
     return f"value of {index}"
 
 
 def _constraint(spark: SparkSession, names: Sequence[str], sql: str) -> Constraint:
-    """A condition as the log keeps it."""
+    """Return a condition as the log keeps it."""
     found = _references(spark, names, sql)
     starts = {one.start for one in found}
     tokens = sql_tokens.tokens(sql)
@@ -148,7 +142,7 @@ def _references(spark: SparkSession, names: Sequence[str], sql: str) -> list[_Re
 
 
 def _named(expression: Any, bound: frozenset[str]) -> Iterator[tuple[list[str], int]]:
-    """What an expression names, and where; variables of its lambdas are none of it."""
+    """Find the columns that an expression names, with their places; not a lambda's variables."""
     kind = plan.kind_of(expression)
     if kind in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable"):
         parts = plan_columns.items(expression.nameParts())
@@ -168,7 +162,7 @@ def _named(expression: Any, bound: frozenset[str]) -> Iterator[tuple[list[str], 
 
 
 def _check_analyzed(frame: DataFrame, probe: DataFrame, sql: str) -> None:
-    """Make sure that a condition is computed of one row alone, and always the same."""
+    """Make sure that a condition depends on one row alone, and is deterministic."""
     analyzed = probe._jdf.queryExecution().analyzed()
     below = frame._jdf.queryExecution().analyzed()
     own = plan.kind_of(analyzed) == "Project" and analyzed.children().apply(0).fastEquals(below)

@@ -1,4 +1,4 @@
-"""Forks the processes of Python that Spark's tasks run in, with what tasks need imported already.
+"""The fork server of the Python processes that run Spark's tasks, with their imports done.
 
 Started by Spark on one machine, in the place of ``pyspark.daemon``. There each process would import
 pyarrow and this package for itself. And after each task it looks through all of their objects for

@@ -1,6 +1,6 @@
 """Spark's functions, one by one: which of them a query may call, and with which options.
 
-A query comes from anybody, and must reach nothing but the lake's tables: no file, no address, no
+A query may come from anyone, and must reach nothing but the lake's tables: no file, no address, no
 Java, no environment. Each function that Spark has was looked at for such a way out, and is named
 here, as allowed or as refused. One that is not named is refused, and a test fails when a
 new release of Spark brings one: look at it, and write down what you found.

@@ -1,4 +1,4 @@
-"""What a query asks for, by Spark's own parser, and whether it may.
+"""The relations that a query reads, by Spark's own parser, and the check that it may.
 
 A query may only read tables of the lake. Everything that the parser makes of the text is
 held against a list of what is known to be harmless; what is not on it is refused, so that a
@@ -65,7 +65,7 @@ def relations(spark: SparkSession, sql: str) -> list[Relation]:
 def check_expression(spark: SparkSession, text: str) -> None:
     """Make sure that a text is one expression of SQL, so that it stays one within a query.
 
-    What it may do is for :func:`relations` to say, of the query as a whole.
+    :func:`relations` then checks the query as a whole.
 
     Raises:
         InvalidQueryError: It is none.
@@ -74,7 +74,7 @@ def check_expression(spark: SparkSession, text: str) -> None:
 
 
 def check_row_expression(spark: SparkSession, text: str) -> Any:
-    """Make sure that a text is one expression of SQL that asks no table, and parse it.
+    """Make sure that a text is one expression of SQL that reads no table, and parse it.
 
     Raises:
         InvalidQueryError: It is none, or does what a query may not.
@@ -97,7 +97,7 @@ def _expression(spark: SparkSession, text: str) -> Any:
 
 
 def check_analyzed(plan: Any) -> None:
-    """Look again at what the analysis made of the query, where no name is left to resolve.
+    """Check the analyzed query again, in which no name is left to resolve.
 
     Not into views: in the session of a query there are none but the lake's tables, and to look
     at each of their columns from here took as long as to plan the query.
@@ -111,7 +111,7 @@ def check_analyzed(plan: Any) -> None:
 
 
 def check_resolved(expression: Any) -> None:
-    """Look again at an expression in which no name is left to resolve.
+    """Check an expression again in which no name is left to resolve.
 
     Raises:
         InvalidQueryError: It calls what a query may not.
@@ -168,7 +168,7 @@ class _Class(NamedTuple):
     """A class of Java's.
 
     Attributes:
-        name: What Spark calls a node of it.
+        name: Spark's name of its nodes.
         parents: The full names of it and of all above it.
     """
 
@@ -190,7 +190,7 @@ def is_a(node: Any, parent: str) -> bool:
 
 
 def _class_of(node: Any) -> _Class:
-    """Find a node's class, of which Java is asked more than its name once only."""
+    """Find a node's class; Java is asked for more than its name only once."""
     java_class = node.getClass()
     full = str(java_class.getName())
     if full not in _classes:
@@ -217,7 +217,7 @@ def _check_function(parts: list[str], allowed: frozenset[str]) -> None:
 
 
 def _check_call(parts: list[str], arguments: list[Any]) -> None:
-    """Whether a function may be called, with the schema and the options it is given."""
+    """Make sure that a function may be called, with the schema and the options it is given."""
     _check_function(parts, functions.ALLOWED)
     name = parts[-1].lower()
     if name in _LENGTHS:
@@ -236,7 +236,7 @@ def _check_call(parts: list[str], arguments: list[Any]) -> None:
 
 
 def _check_length(function: str, arguments: list[Any]) -> None:
-    """No value is so long, by numbers that are written out, that no row may hold it."""
+    """Refuse a literal length that makes a value too long for a row."""
     numbers = [_whole_number(argument) for argument in arguments]
     length = None
     if (index := functions.LENGTH_INDEXES.get(function)) is not None:
@@ -254,7 +254,7 @@ def _check_length(function: str, arguments: list[Any]) -> None:
 
 
 def _whole_number(expression: Any) -> int | None:
-    """A whole number that is written out in the query; None for all else."""
+    """Return a whole number that is written out in the query; None for all else."""
     if kind_of(expression) == "UnaryMinus":
         number = _whole_number(expression.child())
         return None if number is None else -number
@@ -265,7 +265,7 @@ def _whole_number(expression: Any) -> int | None:
 
 
 def _check_schema(function: str, argument: Any) -> None:
-    """A schema is text in SQL's form, or what a function of Spark makes out of an example."""
+    """Make sure that a schema is text in SQL's form, or a function's result from an example."""
     if _is_call(argument) and _called(argument) in functions.SCHEMA_MAKERS:
         return
     text = _text(argument)
@@ -276,7 +276,7 @@ def _check_schema(function: str, argument: Any) -> None:
 
 
 def _check_options(function: str, argument: Any) -> None:
-    """Options are written out, each of them one that is known."""
+    """Make sure that options are written out, and known."""
     texts: list[str | None] = [None]
     if _is_call(argument) and _called(argument) == "map":
         texts = [_text(one) for one in items(argument.arguments())]
@@ -296,12 +296,12 @@ def _is_call(expression: Any) -> bool:
 
 
 def _called(call: Any) -> str:
-    """The function that is called; its name is checked where the call itself is."""
+    """Return the function that is called; its name is checked at the call itself."""
     return ".".join(items(call.nameParts())).lower()
 
 
 def _text(expression: Any) -> str | None:
-    """A text that is written out in the query; None for all else."""
+    """Return a text that is written out in the query; None for all else."""
     if kind_of(expression) != "Literal" or expression.dataType().typeName() != "string":
         return None
     value = expression.value()
@@ -346,12 +346,12 @@ def tree(root: Any) -> Iterator[Any]:
 
 
 def kind_of(node: Any) -> str:
-    """Return what Spark calls a node of a plan or an expression."""
+    """Return Spark's name of a node of a plan or an expression."""
     return _class_of(node).name
 
 
 def _words(kind: str) -> str:
-    """``InsertIntoStatement`` as a person would say it."""
+    """Spell ``InsertIntoStatement`` as a person would."""
     words = "".join(f" {c}" if c.isupper() else c for c in kind).split()
     dropped = {"Command", "Statement", "Unresolved"}
     return " ".join(word for word in words if word not in dropped).upper() or kind

@@ -1,4 +1,4 @@
-"""The columns of a node of Spark's plans, asked for in few calls to Java however many there are."""
+"""The columns of a node of Spark's plans, read in few calls to Java however many there are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def items(seq: Any) -> list[Any]:
 def computed(plan: Any) -> list[Any]:
     """Return a node's expressions, but for columns of what is below that it passes on as they are.
 
-    Of those a table may have thousands, and each costs several calls to Java.
+    A table may have thousands of those, and each costs several calls to Java.
     """
     expressions = plan.expressions()
     for child in items(plan.children()):

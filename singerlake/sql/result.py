@@ -1,4 +1,4 @@
-"""What a query gives back: rows in plain Python values, fetched part by part."""
+"""The result of a query: rows in plain Python values, fetched part by part."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ class QueryResult:
     """The result of a query, not yet computed.
 
     Attributes:
-        frame: The rows.
-        sources: What was read, each once.
-        leases: What keeps vacuums off what it reads, until :meth:`close` or until the result is
+        sources: The tables that were read, each once.
+        leases: Keep vacuums off its files, until :meth:`close` or until the result is
             garbage.
-        origins: Knows where its columns come from; None where nobody does.
+        origins: The origins of its columns; None if they are unknown.
     """
 
     frame: DataFrame
@@ -113,7 +112,7 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each batch as bytes in one row, the form in which the driver can take it bit by bit."""
+    """Pack each batch as bytes in one row, which the driver can take bit by bit."""
     for batch in batches:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -122,7 +121,7 @@ def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def plain_rows(frame: DataFrame, count: int | None = None) -> Iterator[tuple[Any, ...]]:
-    """Give a frame's rows in the values that :meth:`QueryResult.rows` names.
+    """Return a frame's rows in the values that :meth:`QueryResult.rows` names.
 
     Args:
         frame: The rows.
@@ -147,7 +146,7 @@ def plain_rows(frame: DataFrame, count: int | None = None) -> Iterator[tuple[Any
 
 
 def _zoneless(type_: T.DataType) -> T.DataType:
-    """The type with its timestamps as what a clock in UTC shows.
+    """Return a type whose timestamps are what a clock in UTC shows.
 
     pyspark would turn an instant into the driver's local time, and has none for the year 1.
     """

@@ -25,7 +25,7 @@ _WIDEST = 4
 
 
 def limited(frame: DataFrame, most: int = ROW_BYTES) -> DataFrame:
-    """Give the same rows; one that weighs more than ``most`` is an error when it is computed."""
+    """Return the same rows; computing one that weighs more than ``most`` is an error."""
     fields = frame.schema.fields
     own = [field.name for field in fields]
     # Each renaming is another plan that Java analyses.
@@ -56,7 +56,7 @@ class Shortened:
     """Rows with long values cut, as Spark gives them.
 
     Attributes:
-        frame: The rows. A text has one character too many, where it was longer than ``longest``.
+        frame: The rows. A text has one character too many if it was longer than ``longest``.
         texts: The indexes of columns that are texts.
         longest: Characters of a text.
         pairs: The indexes of columns that are pairs now: of the value, and of a text that stands
@@ -81,12 +81,11 @@ class Shortened:
 
 
 def shortened(frame: DataFrame, longest: int, most: int) -> Shortened:
-    """Give the same rows for people, none of which weighs much more than that.
+    """Cut long values, so that people get rows of which none weighs much more than ``most``.
 
     Args:
-        frame: The rows.
         longest: Texts of more characters are cut.
-        most: What a row may weigh; each column has an equal share.
+        most: The largest weight of a row; each column has an equal share.
     """
     fields = frame.schema.fields
     names = aliases(len(fields))
@@ -119,7 +118,7 @@ def _beginning(value: str, type_: T.DataType, longest: int) -> str:
 
 
 def _weights(value: str, type_: T.DataType, depth: int = 0) -> list[str]:
-    """About how many bytes a value takes, as a sum in SQL; empty where few, whatever it is.
+    """Write about how many bytes a value takes, as a sum in SQL; empty if always few.
 
     A null weighs nothing.
     """

@@ -1,8 +1,8 @@
-"""Whether a query answers row by row, told from the plan that Spark's analysis made of it.
+"""The check that a query answers row by row, by the plan that Spark's analysis made of it.
 
-Where it does, rows that changed can go through it alone, and what comes out is what changed of its
-answer. What is on the lists here is known to take one row of one table to at most one row of the
-answer; all else is not rowwise, so that a new kind of plan is not until somebody has looked at it.
+Changed rows can then go through the query alone, and yield the changes of its answer. The lists
+here name the nodes that are known to turn one row of one table into at most one row of the answer.
+All others are not rowwise, so that a new kind of plan is not until it has been reviewed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AGGREGATE = "org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunct
 
 
 def obstacle(analyzed: Any) -> str | None:
-    """Tell why a query is not rowwise, as words that follow it; None where it is.
+    """Return why a query is not rowwise, as words that follow it; None if it is.
 
     Args:
         analyzed: Spark's plan of it, in which the lake's tables are views.
@@ -74,7 +74,7 @@ def origins(analyzed: Any) -> list[str | None]:
 
 
 def _origins(node: Any) -> dict[int, str]:
-    """The table's columns by the ids that Spark gave them, in a node's answer."""
+    """Return the table's columns in a node's answer, by the ids that Spark gave them."""
     kind = plan.kind_of(node)
     if kind == _TABLE:
         return dict(plan_columns.attributes(node.output()))
@@ -94,14 +94,13 @@ def _id_of(column: Any) -> int:
 
 
 def check_deterministic(analyzed: Any, what: str) -> None:
-    """Make sure that a query gives the same rows whenever it is asked of the same tables.
+    """Make sure that a query always gives the same rows for the same tables.
 
     An aggregate that depends on the order of rows is let pass: it may differ in what the table
     leaves open, and such a query is computed as a whole and compared.
 
     Args:
-        analyzed: Spark's plan of it.
-        what: What the message calls it.
+        what: Its name in the message.
 
     Raises:
         InvalidQueryError: It calls a function that answers otherwise each time; names it.
@@ -115,7 +114,7 @@ def check_deterministic(analyzed: Any, what: str) -> None:
 
 
 def uncertain(analyzed: Any) -> str | None:
-    """Return what of a query gives other values each time, as SQL calls it; None for nothing."""
+    """Return the part of a query that is not deterministic, as SQL calls it; None if all is."""
     for node in _nodes(analyzed):
         if plan.kind_of(node) == "Sample":
             return "TABLESAMPLE"
@@ -126,7 +125,7 @@ def uncertain(analyzed: Any) -> str | None:
 
 
 def _answers_otherwise(expression: Any) -> bool:
-    """Whether an expression itself is not deterministic, and not just one that it holds."""
+    """Tell whether an expression itself, and not one within it, is not deterministic."""
     if plan.holds_plan(expression) or expression.deterministic():
         return False
     if not all(child.deterministic() for child in plan_columns.items(expression.children())):
@@ -140,7 +139,7 @@ def _expressions(node: Any) -> Iterator[Any]:
 
 
 def _nodes(node: Any) -> Iterator[Any]:
-    """A plan's nodes and those of the queries within it, but not what a table consists of."""
+    """Yield the nodes of a plan and of the queries within it, but not the parts of a table."""
     yield node
     if plan.kind_of(node) == _TABLE:
         return

@@ -1,4 +1,4 @@
-"""The tables that a query names: which they are, and its text with views in their stead."""
+"""The tables that a query names, and its text with views in their stead."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ def with_views(
     """Put views in the place of the tables that a query names, so that Spark finds them.
 
     Args:
-        text: The query.
-        relations: What it reads.
-        known: The lake's tables.
         view: Gives the name of the view that holds what a relation means.
 
     Raises:
@@ -53,7 +50,7 @@ def with_views(
 
 
 def _may_have_alias(query: list[Token], first: int, end: int) -> bool:
-    """Not in ``TABLE x``, nor before ``x TABLESAMPLE (…)``, which an alias may only follow."""
+    """Tell whether an alias may follow: not in ``TABLE x``, nor before ``x TABLESAMPLE (…)``."""
     before = query[first - 1].text.upper() if first else ""
     after = query[end].text.upper() if end < len(query) else ""
     return before != "TABLE" and after != "TABLESAMPLE"

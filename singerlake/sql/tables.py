@@ -1,7 +1,7 @@
-"""The tables that a query reads: which they are, and their states, held by leases.
+"""The tables that a query reads, and their states, held by leases.
 
-Whatever computes the query's rows finds its tables here, so that names, versions and transactions
-mean the same on every engine. Imports no pyspark.
+Every engine finds a query's tables here, so that names, versions and transactions mean the same on
+all of them. Imports no pyspark.
 """
 
 from __future__ import annotations
@@ -27,12 +27,10 @@ class Relation:
     """A table that a query reads.
 
     Attributes:
-        parts: Its name's parts.
-        start: Where the name begins in the text.
-        end: Where it ends.
+        start: The name's offset in the text.
         aliased: Whether an alias follows.
-        version: What stands behind VERSION AS OF.
-        timestamp: What stands behind TIMESTAMP AS OF.
+        version: The text after VERSION AS OF.
+        timestamp: The text after TIMESTAMP AS OF.
     """
 
     parts: tuple[str, ...]
@@ -45,13 +43,12 @@ class Relation:
 
 @dataclass(frozen=True)
 class Source:
-    """What a query read of one table.
+    """A table as a query read it.
 
     Attributes:
-        table: The table.
-        version: Its version's number; None where the query did not ask for one.
+        version: Its version's number; None if the query did not ask for one.
         transaction: The transaction that was read, which ``if_transaction`` takes.
-        misfits: How many values of a column were replaced because they do not fit it.
+        misfits: The number of values replaced per column because they do not fit it.
         commit: That transaction's id.
         erased: The last transaction that had erased rows of the table by then; 0 for none.
     """
@@ -73,11 +70,10 @@ class Tables:
     """The lake's tables as a query names them, held from the first look on.
 
     Attributes:
-        lake: The lake.
         if_transaction: For tables read at their head: the transaction they must be at.
-        heads: For tables read at their head: the transaction whose state is taken for it.
+        heads: For tables read at their head: the transaction whose state is used instead.
         lake_version: Says the versions of tables that are named without one.
-        states: What is read, by the table and its transaction.
+        states: The states that are read, by the table and its transaction.
         sources: The same for people.
         leases: Keep vacuums off what is read.
     """
@@ -167,7 +163,7 @@ class Tables:
         return self._heads[name]
 
     def release(self) -> None:
-        """Give up the leases, where there will be no result."""
+        """Give up the leases, if there will be no result."""
         for lease in self.leases:
             lease.release()
 
@@ -194,7 +190,7 @@ def metadata_names(columns: Iterable[str]) -> list[str]:
 
 
 def columns_offered(name: str, columns: Mapping[TableName, list[str]]) -> str:
-    """What to say after "there is no column …", which may be of any of the tables that are read."""
+    """Return what follows "there is no column …": columns of any of the tables that are read."""
     wanted = name.rpartition(".")[2].strip("`")
     near = [
         f"{column} of {table}" for table, own in columns.items() for column in nearest(wanted, own)

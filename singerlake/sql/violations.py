@@ -1,4 +1,4 @@
-"""The rows of a state that do not keep what people asked of all rows."""
+"""The rows of a state that violate the table's constraints."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CONTEXT = Context(prec=1_000)
 
 
 def broken_constraints(engine: SparkEngine, table: Table, snapshot: TableState) -> list[Violation]:
-    """Find the constraints that the rows of a state do not keep."""
+    """Find the constraints that the rows of a state violate."""
     asked = snapshot.overlay.constraints
     if not asked:
         return []
@@ -48,7 +48,7 @@ def broken_constraints(engine: SparkEngine, table: Table, snapshot: TableState) 
 
 
 def violations_error(snapshot: TableState, found: list[Violation]) -> SingerlakeError:
-    """Say why a state cannot be a version: its rows that do not keep the table's constraints."""
+    """Return the error of a state that cannot be a version: some rows violate constraints."""
     return ViolationsError.of_lines(
         f"rows of {snapshot.table} at transaction {snapshot.number} do not keep its constraints, "
         "and nothing was frozen:",
@@ -61,12 +61,11 @@ def violations_error(snapshot: TableState, found: list[Violation]) -> Singerlake
 def check_constraints(
     frame: DataFrame, shape: Shape, constraints: Mapping[str, Constraint]
 ) -> list[Violation]:
-    """Find the rows that do not keep constraints.
+    """Find the rows that violate constraints.
 
     Args:
         frame: The rows of a state, with provenance; columns as they are called inside. A value
             that does not fit its column is null.
-        shape: The table's.
         constraints: By name. One that names a column which is not there is passed over.
     """
     indexes = {name: index for index, name in enumerate(shape.names)}
@@ -85,7 +84,7 @@ def check_constraints(
 def _of_rows(
     frame: DataFrame, shape: Shape, constraints: Mapping[str, Constraint]
 ) -> list[Violation]:
-    """Those that each row keeps or breaks by itself, all in one pass."""
+    """Check, in one pass, the constraints that each row keeps or breaks by itself."""
     if not constraints:
         return []
     indexes = {name: index for index, name in enumerate(shape.names)}
@@ -135,7 +134,7 @@ def _of_rows(
 
 
 def _totals(frame: DataFrame, broken: dict[str, Column], why: dict[str, str]) -> dict[str, int]:
-    """Count the rows that break each; what cannot be computed is noted in ``why``."""
+    """Count the rows that break each constraint; ``why`` notes what cannot be computed."""
     if not broken:
         return {}
     counts = [F.count_if(column).alias(f"n{i}") for i, column in enumerate(broken.values())]
@@ -154,7 +153,7 @@ def _totals(frame: DataFrame, broken: dict[str, Column], why: dict[str, str]) ->
 
 
 def _broken(column: Column, type_: Type, one: Constraint) -> Column:
-    """Whether a value breaks a constraint.
+    """Tell whether a value breaks a constraint.
 
     A tap may have given the column another type since, which the constraint is none for: then a
     value breaks it, unless it is the text of a number or of a value that keeps it.
@@ -179,7 +178,7 @@ def _broken(column: Column, type_: Type, one: Constraint) -> Column:
 
 
 def _beyond(value: Column, type_: Type, bound: float, *, least: bool) -> Column:
-    """Whether numbers are below a least one, or above a greatest.
+    """Tell whether numbers are below a minimum, or above a maximum.
 
     Whole numbers and decimals are held against the nearest bound that has no more digits behind
     the point than they have: no two decimals of many digits meet that Spark has none for.
@@ -197,7 +196,7 @@ def _beyond(value: Column, type_: Type, bound: float, *, least: bool) -> Column:
 
 
 def _literals(value: Any, type_: Type) -> list[Column]:
-    """A value as the column would have it; none where it could not."""
+    """Return a value in the column's type; nothing if it cannot have it."""
     if type_.kind in _PARTED:
         return []
     if isinstance(value, bool):

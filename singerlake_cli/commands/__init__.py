@@ -1,1 +1,1 @@
-"""One file a command: parse, call, show."""
+"""The commands, one file each: parse, call, show."""

@@ -276,7 +276,7 @@ def _type_of(name: str, kind: str) -> dict[str, Any]:
 
 
 def _value(text: str, type_: Type) -> Any:
-    """A value as a person writes it, in JSON's words: texts need no quotes, and null is null."""
+    """Parse a value in JSON; texts need no quotes, and null is null."""
     if text == "null":
         return None
     if type_.kind in _BARE:

@@ -118,7 +118,7 @@ def command(
 
 
 class _Run:
-    """Says what comes of each table and lake version, and past what failed it went."""
+    """The reports on each table and lake version, including those that failed."""
 
     def __init__(self, shared: Shared, options: CopyOptions) -> None:
         self._output = shared.output

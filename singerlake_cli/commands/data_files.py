@@ -168,6 +168,6 @@ def _print(
 
 
 def _path(table: Table, key: str) -> str:
-    """Where another tool finds a file."""
+    """Return where another tool finds a file."""
     uri = table.store.uri
     return f"{uri}/{key}" if "://" in uri else str(Path(uri).absolute() / key)

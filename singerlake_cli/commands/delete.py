@@ -89,7 +89,7 @@ def command(
 
 
 def _check_said(keys: tuple[str, ...], where: str | None, file: str | None) -> None:
-    """Make sure that one thing says which rows.
+    """Make sure that the command selects rows in one way only.
 
     Raises:
         UsageError: Nothing does, or several things do.

@@ -131,7 +131,7 @@ def _story() -> None:
 
 
 def _same_fingerprint(table: str, *labels: str) -> None:
-    """Hold versions of the same rows against each other; the demo fails where they differ."""
+    """Compare versions of the same rows; the demo fails if they differ."""
     from singerlake.lake import Lake
 
     snapshot = Lake.open("lake").table(table).snapshot()
@@ -140,7 +140,7 @@ def _same_fingerprint(table: str, *labels: str) -> None:
 
 
 def _read_published(place: str) -> None:
-    """Read what was published with DuckDB, where that is installed."""
+    """Read the published rows with DuckDB, if that is installed."""
     try:
         import duckdb
     except ImportError:
@@ -197,7 +197,7 @@ def _program(plugin: str) -> list[str]:
 
 
 def _typed() -> str:
-    """How this program is run in the terminal, where its environment may not be activated."""
+    """Return how to call this program in the terminal, even if its environment is not active."""
     own, found = Path(sys.executable).with_name("singerlake"), shutil.which("singerlake")
     if found and (not own.exists() or Path(found).resolve() == own.resolve()):
         return "singerlake"
@@ -216,7 +216,7 @@ def _count(path: str) -> None:
 
 
 def _compare() -> None:
-    """Hold what came out against what went in; the demo fails where they differ."""
+    """Compare the output with the input; the demo fails if they differ."""
     went_in = [line for day in demo_messages.DAYS for line in _records(f"{day}.jsonl")]
     if Counter(went_in) - Counter(_records("everything.jsonl")):
         raise SingerlakeError("what came out of the lake is not what went in")

@@ -136,7 +136,7 @@ def command(
 def _file_and_form(
     shared: Shared, form: str | None, to: Path | None, *, force: bool, safe_cells: bool
 ) -> tuple[NewFile | None, str]:
-    """Where rows go, if into a file, and as what."""
+    """Return the file that gets the rows, if there is one, and its format."""
     if force and to is None:
         raise UsageError("--force requires --out")
     file = None if to is None else NewFile(to, force=force)

@@ -105,7 +105,7 @@ def _say(to: str, built: site.Built) -> None:
 
 
 def _now() -> datetime:
-    """The time by which tables are stale; SOURCE_DATE_EPOCH makes a build repeatable."""
+    """Return the time by which tables are stale; SOURCE_DATE_EPOCH makes a build repeatable."""
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
         try:
             return datetime.fromtimestamp(int(epoch), tz=timezone.utc)

@@ -1,4 +1,4 @@
-"""singerlake doctor: whether all is there that the commands need, and what to do where not."""
+"""singerlake doctor: a check of all that the commands need, with advice."""
 
 from __future__ import annotations
 
@@ -40,13 +40,11 @@ _COLOURS = {OK: "green", NOTE: "yellow", PROBLEM: "red"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at.
+    """The result of one check.
 
     Attributes:
-        check: What.
         state: ``ok``, ``note`` (works, but should be known) or ``problem``.
-        found: What was found.
-        advice: What to do; empty where there is nothing to.
+        advice: The next step; empty if there is none.
         exit_code: Of the error that a command would meet.
     """
 
@@ -166,7 +164,7 @@ def _class_data(master: str) -> Iterator[Finding]:
 
 
 def _no_spark() -> Finding:
-    """What to say where only the plugins and the commands on metadata are installed."""
+    """Describe an installation that has only the plugins and the commands on metadata."""
     found = "not installed; large tables, staging tables and --where need it"
     return Finding("Spark", NOTE, found, install_line("pyspark"))
 
@@ -205,7 +203,7 @@ def _lake(uri: str) -> Iterator[Finding]:
 
 
 def _parted(message: str) -> tuple[str, str]:
-    """What happened, and the next step, of an error that says both."""
+    """Split an error's message into the event and the next step."""
     what, separator, step = message.rpartition(": ")
     return (what, step) if separator else (message, "")
 
@@ -227,7 +225,7 @@ def _format(lake: Lake) -> Finding:
 
 
 def _folder(uri: str) -> Iterator[Finding]:
-    """Whether a folder can be written to: what credentials are for a bucket; and hard links."""
+    """Check that a folder can be written to, as credentials are for a bucket; and hard links."""
     folder = Path(uri.removeprefix("file://")).expanduser().absolute()
     while not folder.exists():
         folder = folder.parent
@@ -278,7 +276,7 @@ def _object_store(uri: str) -> Iterator[Finding]:
 
 
 def clock(ahead: float | None) -> Finding:
-    """What a difference between this machine's clock and the store's means."""
+    """Describe the difference between this machine's clock and the store's."""
     if ahead is None:
         return Finding("clock", NOTE, "the store did not report its time")
     text = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the store's"

@@ -1,4 +1,4 @@
-"""singerlake drop: let a table go, for a while or for good."""
+"""singerlake drop: remove a table, for a while or for good."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def command(
 
 
 def as_json(held: Holdings, *, dry_run: bool) -> dict[str, Any]:
-    """What went or came back, for scripts; the transaction is null where it was only asked."""
+    """Describe a dropped or restored table for scripts; a dry run's transaction is null."""
     number = None if dry_run else held.transaction
     return {**asdict(held), "table": str(held.table), "transaction": number, "dry_run": dry_run}
 

@@ -216,7 +216,7 @@ _ALONE = {
 
 
 def _check_alone(context: click.Context, mode: str, fitting: Sequence[str]) -> None:
-    """Refuse options that say nothing of what is to be done."""
+    """Refuse options that have no meaning for this request."""
     said = {name for name in context.params if _is_said(context, name)}
     if said - {mode, *fitting}:
         raise UsageError(_ALONE[mode])
@@ -237,7 +237,7 @@ def _check(
     texts: Sequence[str],
     projections: Path | None,
 ) -> int:
-    """Look for what is given in all of the lake; return the exit code."""
+    """Search all of the lake for what is given; return the exit code."""
     if not keys and not texts:
         raise UsageError("specify what to search for with --key, --text or --texts-from")
     if keys and table is None:
@@ -256,7 +256,7 @@ def _check(
 def _sought(
     lake: Lake, table: str | None, keys: Sequence[str], texts: Sequence[str]
 ) -> tuple[TableName | None, list[Sought]]:
-    """What to look for, by names that do not repeat it."""
+    """Return the texts to search for, under names that do not repeat them."""
     from singerlake.ops.erase.sought import Key, KeyNames, Text
 
     sought: list[Sought] = [

@@ -161,7 +161,7 @@ def export(
 def _files(
     shared: Shared, name: str, master: str | None, conf: tuple[str, ...]
 ) -> tuple[Table, Sequence[StoredFile]]:
-    """The files of a state; each name and content once."""
+    """Return the files of a state; each name and content once."""
     from singerlake.api import Lake
 
     lake = Lake.open(shared.uri)

@@ -190,7 +190,7 @@ def _check_many(transaction: int | None, pointer: str | None, *, publish: bool) 
 
 
 def _publishing(lake: Lake, table: Table, file: Path | None) -> list[Projection]:
-    """The projections that publish a table's versions.
+    """Return the projections that publish a table's versions.
 
     Raises:
         UsageError: There is none.

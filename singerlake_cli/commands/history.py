@@ -100,7 +100,7 @@ def _print(
     entries: Mapping[int, Entry],
     notes: Sequence[str],
 ) -> None:
-    """Transactions for people; without columns of which nothing is known."""
+    """Print transactions for people, without columns of which nothing is known."""
     there = (v for v in all_versions.known(snapshot) if v.deleted is None)
     versions = {v.transaction: v for v in there}
     noted = {
@@ -130,7 +130,7 @@ def _print(
 
 
 def _note(snapshot: TableState, entry: Entry | None) -> str | None:
-    """What a transaction did beside changing rows, and why it was made."""
+    """Describe what a transaction did besides changing rows, and why it was made."""
     if entry is None:
         return None
     done: list[str] = []
@@ -153,7 +153,7 @@ def _note(snapshot: TableState, entry: Entry | None) -> str | None:
 
 
 def _refreshed(said: Mapping[str, Any]) -> Iterator[str]:
-    """What the refresh of a staging table was computed of."""
+    """Describe the sources of a staging table's refresh."""
     name, sources = said.get("projection"), said.get("sources")
     if not isinstance(name, str) or not isinstance(sources, list):
         return
@@ -167,7 +167,7 @@ def _refreshed(said: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _notes(table: str, snapshot: TableState, readable: int) -> list[str]:
-    """What to know of states that cannot be read."""
+    """Describe states that cannot be read."""
     notes = []
     if readable < snapshot.number:
         notes.append(
@@ -204,7 +204,7 @@ def _as_json(
 
 
 def _in_full(summary: TransactionSummary, entry: Entry | None) -> dict[str, Any]:
-    """A transaction as the log has it, or as the manifest does where the entry is lost."""
+    """Return a transaction as the log has it, or as the manifest does if the entry is lost."""
     known: dict[str, Any] = structs.asdict(summary)
     known |= {"run_id": run_id(entry), "by": made_by(entry), "comment": comment(entry)}
     if entry is not None:

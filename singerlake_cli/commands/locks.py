@@ -1,4 +1,4 @@
-"""singerlake locks: who holds what."""
+"""singerlake locks: locks and their holders."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _print(seen: Sequence[SeenLock], *, conditions_ignored: bool) -> None:
 
 
 def as_json(lock: SeenLock) -> dict[str, object]:
-    """A lock for scripts; ``age_seconds`` since it was refreshed, by this machine's clock."""
+    """Return a lock for scripts; ``age_seconds`` since its refresh, by this machine's clock."""
     return {
         "table": str(lock.target.table) if lock.target.table else None,
         "lock": lock.target.kind,
@@ -79,7 +79,7 @@ def as_json(lock: SeenLock) -> dict[str, object]:
 
 
 def age_seconds(lock: SeenLock) -> float | None:
-    """Seconds since a lock was refreshed, by this machine's clock."""
+    """Return the seconds since a lock was refreshed, by this machine's clock."""
     instant = times.parse(lock.refreshed)
     if instant is None:
         return None

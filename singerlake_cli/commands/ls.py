@@ -113,7 +113,7 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
 
 
 def _described(snapshot: TableState, repeated: Repeats | None) -> dict[str, Any]:
-    """What is listed of a table, from its log alone."""
+    """Describe a table from its log alone."""
     writes = [t for t in snapshot.own_transactions if t.rows]
     name = snapshot.table
     return {
@@ -130,7 +130,7 @@ def _described(snapshot: TableState, repeated: Repeats | None) -> dict[str, Any]
 
 
 def _measured(lake: Lake, snapshot: TableState) -> dict[str, Any]:
-    """What a table takes, and what of it a vacuum could give back."""
+    """Measure a table's size, and how much of it a vacuum could free."""
     from singerlake.ops.vacuum.sizes import sizes  # late: with the plans of a vacuum
 
     return asdict(sizes(lake.store, snapshot))
@@ -143,10 +143,10 @@ def _print_measured(tables: list[dict[str, Any]], shown: dict[str, str], note: s
 
 
 def _count_rejected(tables: list[dict[str, Any]]) -> None:
-    """Say of each table how many lines were refused of its stream.
+    """Add to each table the number of lines of its stream that were refused.
 
-    Where the stream itself is not here, those lines' own table says so: they belong to no stream,
-    or a map stores it under another name.
+    If the stream itself is not here, the table of those lines gets their number: they belong to no
+    stream, or a map stores it under another name.
     """
     records = {listed["table"]: listed["records"] for listed in tables}
     refused = {listed["table"] for listed in tables if listed.pop(_OF_REFUSED)}
@@ -158,7 +158,7 @@ def _count_rejected(tables: list[dict[str, Any]]) -> None:
 
 
 def _tap(lake: Lake, text: str) -> str:
-    """The tap that is meant, with underscores in the place of dashes or without."""
+    """Return the tap that is meant; dashes and underscores are alike."""
     taps = lake.taps()
     like = [text] if text in taps else [tap for tap in taps if bare(tap) == bare(text)]
     if len(like) == 1:
@@ -178,7 +178,7 @@ def _annotated(file: LakeFile, name: TableName) -> dict[str, Any]:
 
 
 def _annotation(file: LakeFile, name: TableName, field: str) -> str | None:
-    """A table's annotation, or else its tap's."""
+    """Return a table's annotation, or else its tap's."""
     own: str | None = getattr(file.table(name), field)
     return own or getattr(file.tap(name.tap), field)
 

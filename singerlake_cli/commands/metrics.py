@@ -160,7 +160,7 @@ def _rejected(rows: Mapping[TableName, int], refused: Container[TableName], metr
 
 
 def _table(snapshot: TableState, found: dict[str, Metric]) -> int:
-    """Take what the log says of a table; return its records."""
+    """Add the metrics of a table by its log; return its records."""
     own = snapshot.own_transactions
     version = snapshot.frozen[-1] if snapshot.frozen else None
     rows = sum(block.rows for block in snapshot.blocks)

@@ -75,7 +75,7 @@ def _as_json(head: TableState) -> list[dict[str, Any]]:
 
 
 def _history(head: TableState, name: str) -> list[dict[str, Any]]:
-    """The moves of a pointer, oldest first."""
+    """Return the moves of a pointer, oldest first."""
     moves = [
         {
             "version": None if note.removed else version.number,

@@ -1,4 +1,4 @@
-"""singerlake projections: what is staged and published, and what of it is out of date."""
+"""singerlake projections: staging tables and publications, and which of them are out of date."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _AD_HOC = {
 
 
 def _ad_hoc_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add what is said of a projection that is declared nowhere; it comes in as ``said``."""
+    """Add the options of a projection that is declared nowhere; it comes in as ``said``."""
 
     @functools.wraps(command)
     def packed(*args: Any, **kwargs: Any) -> None:

@@ -150,7 +150,7 @@ def command(
 
 
 def _asked(sql: tuple[str, ...], source: Path | None) -> list[tuple[str, str]]:
-    """What is asked, statement by statement, and before each what it is called for people.
+    """Return the statements, each with the name that people see.
 
     That is empty where there is but one, as an argument.
     """
@@ -185,7 +185,7 @@ def _read_text(source: Path) -> str:
 
 @contextmanager
 def _told_where(place: str) -> Iterator[None]:
-    """Say of an error which statement it is about."""
+    """Add to an error which statement it is about."""
     try:
         yield
     except SingerlakeError as error:
@@ -220,7 +220,7 @@ def _print_table(
 
 
 def _transactions(given: tuple[str, ...]) -> dict[str, int]:
-    """Transactions by table; one without a table's name is for every table."""
+    """Parse transactions by table; one without a table's name is for every table."""
     found = {}
     for text in given:
         table, _, number = text.rpartition("=")

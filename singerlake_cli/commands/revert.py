@@ -144,7 +144,7 @@ def command(
 def _announced(
     shared: Shared, table: Table, head: TableState, to: int, spelled: str, *, dry_run: bool
 ) -> list[TransactionSummary]:
-    """Say what is undone, before anything is; gives the transactions."""
+    """Report what is going to be undone, and return the transactions."""
     if not head.at(to).schema.key_properties:
         shared.output.note(_keyless(table.name))
     undone = undone_by(head, to)
@@ -180,7 +180,7 @@ def _say(
 
 
 def _undoes(undone: Sequence[TransactionSummary], *, dry_run: bool) -> str:
-    """What to say of the transactions that a revert undoes."""
+    """Describe the transactions that a revert undoes."""
     shown = [
         f"{one.operation} {one.number} ({output.clock(one.time)}, "
         f"{output.count(one.rows, 'record')})"
@@ -193,7 +193,7 @@ def _undoes(undone: Sequence[TransactionSummary], *, dry_run: bool) -> str:
 
 
 def _spelled(version: str | None, to: int) -> str:
-    """The option that names the state, as it can be typed again."""
+    """Return the option that names the state, as it can be typed again."""
     return f"--to-transaction {to}" if version is None else f"--to {shlex.quote(version)}"
 
 

@@ -1,4 +1,4 @@
-"""singerlake rows: one row, as it is, as it was, and how it came to be so."""
+"""singerlake rows: one row, or its history."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def command(
 
 
 def print_versions(versions: Sequence[RowVersion], runs: Mapping[int, str | None]) -> None:
-    """Print versions of a row, oldest first; without the column of runs where none is known.
+    """Print versions of a row, oldest first; without the column of runs if none is known.
 
     Args:
         versions: At least one.
@@ -114,7 +114,7 @@ def _key(given: tuple[str, ...], names: list[str]) -> dict[str, str]:
 
 
 def _as_of(versions: list[RowVersion], number: int | None, what: str) -> RowVersion:
-    """The row at a row version; at the last where none is named."""
+    """Return the row at a row version; at the last if none is named."""
     before = [v for v in versions if number is None or v.row_version <= number]
     if not before:
         raise NotFoundError(

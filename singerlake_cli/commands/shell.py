@@ -50,7 +50,7 @@ def command(ctx: click.Context, keep_going: bool) -> None:
 
 
 class _Shell:
-    """Runs entries as the program runs its arguments.
+    """The loop that runs entries as the program runs its arguments.
 
     Args:
         ctx: The context of the command, with what stood before it.
@@ -101,7 +101,7 @@ class _Shell:
         return failed
 
     def _run(self, entry: Entry) -> int | None:
-        """Run one entry; return its exit code, or None where it ends the shell."""
+        """Run one entry; return its exit code, or None if it ends the shell."""
         try:
             arguments = entry.arguments()
             if arguments and arguments[0] in ENDS:
@@ -124,8 +124,8 @@ class _Shell:
         return 0
 
     def _mend(self) -> None:
-        """Let the next command start Java, where it has ended."""
-        # Where a job has imported it.
+        """Let the next command start Java, if it has ended."""
+        # Only if a job has imported it.
         session = sys.modules.get("singerlake.engine.spark.jvm.session")
         if session is not None and session.forget_ended() and not interrupts.came():
             self._shared.output.note(
@@ -134,7 +134,7 @@ class _Shell:
 
 
 def _lines(source: BinaryIO) -> Read:
-    """Read a script, line by line, so that one who writes it may wait for each answer."""
+    """Read a script line by line, so that its writer may wait for each answer."""
 
     def read(more: bool) -> str | None:
         del more
@@ -149,7 +149,7 @@ def _lines(source: BinaryIO) -> Read:
 
 @contextmanager
 def _no_input() -> Iterator[None]:
-    """Give commands nothing to read: what follows in the script is not for them."""
+    """Give commands an empty input: what follows in the script is not for them."""
     script = sys.stdin
     sys.stdin = _Nothing()
     try:
@@ -159,11 +159,11 @@ def _no_input() -> Iterator[None]:
 
 
 class _Nothing(io.StringIO):
-    """Standard input of a command in a script: who asks a question gets no answer."""
+    """The standard input of a command in a script: a question gets no answer."""
 
     @property
     def buffer(self) -> _Held:
-        """What is read for ``-``."""
+        """The input that is read for ``-``."""
         return _Held()
 
 

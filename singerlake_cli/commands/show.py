@@ -105,7 +105,7 @@ def _print(facts: dict[str, Any], snapshot: TableState, entry: TableEntry) -> No
 
 
 def _print_versions(newest: Sequence[FrozenVersion], count: int) -> None:
-    """The newest versions; ``singerlake versions`` has all of all."""
+    """Print the newest versions; ``singerlake versions`` has all of them."""
     rows = [(v.number, v.label, v.transaction, f"{v.rows:,}", output.clock(v.time)) for v in newest]
     note = (
         f"the newest {len(newest)} of {count}: singerlake versions" if len(newest) < count else ""
@@ -185,7 +185,7 @@ def _span(first: str | None, last: str | None) -> str:
 
 
 def _annotation_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """What people and jobs say of it, a line each."""
+    """Return the annotations, a line each."""
     values = facts["annotations"]
     lines = [("owner", facts["owner"])] if facts["owner"] else []
     for name, label in _LABELS.items():
@@ -197,14 +197,14 @@ def _annotation_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def job_line(run: dict[str, Any]) -> str:
-    """A tap's last run: how it ended, when, and where it is seen."""
+    """Describe a tap's last run: its outcome, time, records and URL."""
     rows = output.count(run.get("rows", 0), "record")
     where = f", {run['url']}" if run.get("url") else ""
     return f"{run['outcome']} {output.ago(run['time'])}, {rows}{where}"
 
 
 def _staged(store: Store, snapshot: TableState) -> dict[str, Any] | None:
-    """The projection whose rows a staging table has, and what they were computed of.
+    """Return the projection of a staging table, and the sources of its rows.
 
     Metadata are a writer's word: what is not as `publish` writes it says nothing.
     """
@@ -222,13 +222,13 @@ def _staged(store: Store, snapshot: TableState) -> dict[str, Any] | None:
 
 
 def staged_line(staged: dict[str, Any]) -> str:
-    """A staging table's projection, and what its rows were computed of."""
+    """Describe a staging table's projection, and the sources of its rows."""
     read = [f"{one['table']} at transaction {one.get('transaction')}" for one in staged["sources"]]
     return f"by {staged['projection']}, of {', '.join(read) or 'nothing'}"
 
 
 def published_line(name: str, one: dict[str, Any]) -> str:
-    """A projection of the table: where it is published, as what, and what it is called."""
+    """Describe a projection of the table: its destination, format and name."""
     called = "" if name == one["to"] else f", as {name}"
     return f"{one['to']} ({one['format']}){called}"
 
@@ -246,7 +246,7 @@ def _recent(rows: list[int]) -> str:
 
 
 def columns(snapshot: TableState) -> list[tuple[str, str, bool]]:
-    """Name, type as the tap says it, and whether it is a key, of every column."""
+    """Return name, type as the tap has it, and whether it is a key, of every column."""
     schema = snapshot.schema
     properties = schema.schema.get("properties")
     told = properties if isinstance(properties, dict) else {}
@@ -275,7 +275,7 @@ def _retyped(kind: str) -> str:
 
 
 def _type(schema: Any, column: Type | None = None) -> str:
-    """The JSON type that a schema names; what its column holds, where it refers to another."""
+    """Return the JSON type that a schema names; for a reference, the type that its column holds."""
     if column is not None and (schema is None or _refers(schema)):
         return _JSON_NAMES.get(column.kind, str(column))
     if not isinstance(schema, dict):

@@ -105,7 +105,7 @@ def command(
 
 
 def _announced(shared: Shared, table: Table, options: UndoOptions) -> UndoPlan:
-    """Check all that needs no rows, and say what to know before anything is done."""
+    """Check all that needs no rows, and print notes before anything is done."""
     from singerlake.ops.undo import plan
 
     wanted = plan(table, options)
@@ -116,7 +116,7 @@ def _announced(shared: Shared, table: Table, options: UndoOptions) -> UndoPlan:
 
 
 def _numbers(words: Sequence[str]) -> list[int]:
-    """Read the transactions that are named.
+    """Parse the numbers of the named transactions.
 
     Raises:
         UsageError: One is no number.

@@ -1,4 +1,4 @@
-"""singerlake unpublish: end a publication, and delete what was published if that is wanted."""
+"""singerlake unpublish: end a publication, and delete the published files on request."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def command(shared: Shared, name: str, delete: bool, yes: bool, file: Path | Non
 
 
 def _ended(name: str, where: str, *, deleted: bool, foreign: str | None) -> str:
-    """Say what became of a projection, and of what lies at its destination."""
+    """Describe the end of a publication, and whether the published files are deleted."""
     if not deleted:
         return f"{name} is no longer published; {where} stays as it is, and is no longer updated"
     if foreign is None:
@@ -84,7 +84,7 @@ def _ended(name: str, where: str, *, deleted: bool, foreign: str | None) -> str:
 
 
 def _declaration(name: str, file: Path | None) -> Projection | None:
-    """The projection as it is declared; None where it is not."""
+    """Return the projection as it is declared; None if it is not."""
     from singerlake.publish.declaration import declared
 
     found: list[Projection] = []
@@ -94,7 +94,7 @@ def _declaration(name: str, file: Path | None) -> Projection | None:
 
 
 def _registered(lake: Lake, name: str) -> str:
-    """The name of a projection; a place that names one may be written in any way."""
+    """Return the name of a projection; a place that names one may be written in any way."""
     from singerlake.publish.named_destinations import location
 
     published = lake.annotations().published
@@ -106,7 +106,7 @@ def _registered(lake: Lake, name: str) -> str:
 
 
 def _entry(lake: Lake, name: str, declaration: Projection | None) -> Publication:
-    """What the lake's file says of it; where that was lost, what is declared."""
+    """Return its entry in the lake's file, or the declaration if that was lost."""
     from singerlake.publish import registry
     from singerlake.publish.destinations.opening import open_destination
 
@@ -119,7 +119,7 @@ def _entry(lake: Lake, name: str, declaration: Projection | None) -> Publication
 
 
 def _as_registered(name: str, entry: Publication) -> Projection:
-    """As much of a projection as is needed to open its destination."""
+    """Return as much of a projection as is needed to open its destination."""
     try:
         form = Format(entry.format)
     except ValueError:

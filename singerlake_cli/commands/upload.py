@@ -123,7 +123,7 @@ def command(
 
 
 def _target(lake: Lake, text: str, mode: Mode) -> Table | TableState:
-    """The table, or what one that is to be made goes on from.
+    """Return the table, or the state that a new one continues.
 
     Raises:
         NotFoundError: There is none, and the mode needs its rows.
@@ -146,7 +146,7 @@ def _target(lake: Lake, text: str, mode: Mode) -> Table | TableState:
 def _check_there(
     table: Table, keys: Sequence[str], types: str | None, change: ChangeOptions
 ) -> None:
-    """Refuse what can be said of a new table only, and what the table's log forbids."""
+    """Refuse options that are only for a new table, and what the table's log forbids."""
     head = table.snapshot()
     if keys and list(keys) != head.schema.key_properties:
         has = ", ".join(head.schema.key_properties) or "none"
@@ -163,7 +163,7 @@ def _check_there(
 def _ready(
     shared: Shared, lake: Lake, target: Table | TableState, change: ChangeOptions
 ) -> Table | TableName:
-    """Check what is asked of a table, and say what there is to say before one is made."""
+    """Check the options for a table, and print notes before one is made."""
     if isinstance(target, Table):
         plan(target.snapshot(), change)
         return target
@@ -205,7 +205,7 @@ def _show(shared: Shared, new: NewTable) -> None:
 
 
 def _texts(new: NewTable) -> dict[str, str]:
-    """Why columns of numbers are strings, where nobody said that they are."""
+    """Return why columns of numbers are strings, unless they were declared so."""
     return {name: why for name, why in new.inferred.texts.items() if name not in new.said}
 
 

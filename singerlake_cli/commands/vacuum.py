@@ -1,4 +1,4 @@
-"""singerlake vacuum: compact small files, expire old history, delete what nothing needs."""
+"""singerlake vacuum: compact small files, expire old history, delete unneeded files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PARTS = {"compact": COMBINE, "expire": DROP_HISTORY, "delete": DELETE}
 
 
 def duration(value: str) -> float:
-    """``7d``, ``36h``, ``90min`` in seconds; a number alone is refused, for it could be any.
+    """Parse ``7d``, ``36h``, ``90min`` into seconds; a number without a unit is refused, but 0.
 
     Raises:
         click.BadParameter: It is none of these.
@@ -52,7 +52,7 @@ def duration(value: str) -> float:
 
 
 def size(value: str) -> int:
-    """``128MiB``, ``1GB``, ``4096`` in bytes.
+    """Parse ``128MiB``, ``1GB``, ``4096`` into bytes.
 
     Raises:
         click.BadParameter: It is none of these.
@@ -176,7 +176,7 @@ def command(
 
 
 def _named(lake: Lake, texts: tuple[str, ...]) -> list[TableName]:
-    """The tables that are named one by one."""
+    """Return the tables that are named one by one."""
     named = []
     for text in texts:
         if "." not in text:
@@ -189,7 +189,7 @@ def _named(lake: Lake, texts: tuple[str, ...]) -> list[TableName]:
 
 
 def _listed(lake: Lake, texts: tuple[str, ...], *, every: bool) -> list[TableName]:
-    """The tables of the lake, or of the taps that are named."""
+    """Return the tables of the lake, or of the taps that are named."""
     if every:
         return lake.tables()
     taps = [tap_named(lake, text) for text in texts if "." not in text]
@@ -197,7 +197,7 @@ def _listed(lake: Lake, texts: tuple[str, ...], *, every: bool) -> list[TableNam
 
 
 class _Run:
-    """Goes from table to table, past those that fail."""
+    """A run from table to table, past those that fail."""
 
     def __init__(
         self,
@@ -222,8 +222,7 @@ class _Run:
         """Vacuum tables, or show their plans.
 
         Args:
-            chosen: Which.
-            named: Those that somebody named, and that must be there for it.
+            named: The tables that the command line names, which must exist.
         """
         from singerlake.ops.vacuum.vacuum import vacuum_tables
 
@@ -262,7 +261,7 @@ class _Run:
         )
 
     def leftovers(self) -> None:
-        """What belongs to no table; looked for once."""
+        """Vacuum, once, the objects that belong to no table."""
         if not self._options.full or DELETE not in self._options.parts:
             return
         plan = plan_leftovers(self._lake.store, self._options)
@@ -277,7 +276,7 @@ class _Run:
         )
 
     def end(self) -> None:
-        """The last line, and the exit code."""
+        """Print the last line, and exit with the highest code."""
         if self._several:
             total = self._total
             self._output.item(total.as_json, lambda: output.say(total.as_text()))

@@ -1,4 +1,4 @@
-"""singerlake verify: hold tables against their logs, byte by byte."""
+"""singerlake verify: compare tables with their logs, byte by byte."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _verified(
     *,
     every: bool,
 ) -> tuple[list[Report], list[int]]:
-    """Verify tables, each with a version or None for all; the exit codes of those that are not so.
+    """Verify tables, each with a version or None for all; return the exit codes of failures.
 
     ``every`` goes on past a table that cannot even be looked at.
     """
@@ -171,10 +171,10 @@ def _verified(
 
 
 def _in_order(came: Iterator[_Placed]) -> Iterator[_Placed]:
-    """Yield in order of their places what comes in another.
+    """Yield in the order of their places what arrives in another order.
 
     Raises:
-        SingerlakeError: What ends it, once all that came before is out.
+        SingerlakeError: The error that ends it, after all that came before.
     """
     waiting: dict[int, Report | SingerlakeError] = {}
     due = 0
@@ -190,7 +190,7 @@ def _in_order(came: Iterator[_Placed]) -> Iterator[_Placed]:
 
 
 def _check_version(table: Table, version: str | None) -> None:
-    """Say that there is no such version before Java starts."""
+    """Refuse a version that does not exist, before Java starts."""
     if version is None:
         return
     with suppress(DamagedError):  # which is what verify is to tell of
@@ -198,7 +198,7 @@ def _check_version(table: Table, version: str | None) -> None:
 
 
 def _unlisted(lake: Lake, inventory: Inventory, reports: list[Report]) -> Iterator[str]:
-    """What to say of tables that their tap's catalogue does not list as their logs have them."""
+    """Describe tables that their tap's catalogue does not list as their logs have them."""
     for report in reports:
         if report.dropped or not report.transactions:
             continue
@@ -212,7 +212,7 @@ def _unlisted(lake: Lake, inventory: Inventory, reports: list[Report]) -> Iterat
 
 
 def _add_lake(shared: Shared, lost_taps: list[Problem], notes: list[str]) -> None:
-    """Print what is to be said of the lake's own lists, as a report without a table."""
+    """Print findings about the lake's own lists, as a report without a table."""
 
     def text() -> None:
         if lost_taps:

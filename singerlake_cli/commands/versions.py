@@ -136,7 +136,7 @@ def _delete(
 
 
 def _naming(lake: Lake, table: Table, done: DeletedVersion) -> list[LakeVersion]:
-    """The lake versions that name a version, as far as the lake's log can be read."""
+    """Return the lake versions that name a version, as far as the lake's log can be read."""
     versions, _ = lake_log.look(lake.store)  # verify tells of others; a version can go all the same
     return lake_log.naming(versions, table.name, done.version.number)
 

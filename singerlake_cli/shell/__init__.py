@@ -1,1 +1,1 @@
-"""What a shell needs besides the commands: entries taken apart, and the editing of lines."""
+"""The parts of a shell besides the commands: parsing of entries, and editing of lines."""

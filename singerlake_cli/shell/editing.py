@@ -1,6 +1,6 @@
 """Lines typed at a terminal: edited, remembered and completed by Python's own readline.
 
-Where Python was built without it, lines are read as the terminal gives them.
+If Python was built without it, lines are read as the terminal gives them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REMEMBERED = 1000
 
 
 def reader(root: click.Context, given: list[str]) -> entries.Read:
-    """Return what reads lines from this process's terminal.
+    """Return the reader of lines from this process's terminal.
 
     Args:
         root: The context of the program, whose commands are completed.
@@ -69,7 +69,7 @@ def _plain(more: bool) -> str | None:
 
 
 def history_file() -> Path:
-    """Return where lines are remembered, by the XDG base directories."""
+    """Return the file that keeps the typed lines, by the XDG base directories."""
     base = os.environ.get("XDG_STATE_HOME", "")
     state = Path(base) if base.startswith("/") else Path("~/.local/state").expanduser()
     return state / "singerlake" / "history"
@@ -88,7 +88,7 @@ def _remember(line: str, history: Path) -> None:
 
 
 class Completer:
-    """Completes commands, options, tables and files, as readline asks for it.
+    """The completion of commands, options, tables and files, as readline asks for it.
 
     Args:
         root: The context of the program.
@@ -110,11 +110,10 @@ class Completer:
         return self._found[state] if state < len(self._found) else None
 
     def completions(self, before: str, text: str) -> list[str]:
-        """Find what a word can go on as.
+        """Find the completions of a word.
 
         Args:
-            before: What stands before it in its line.
-            text: What is there of it.
+            before: The line before it.
         """
         if entries.is_sql(before):
             names = complete_table(self._root, click.Argument(["table"]), text)
@@ -138,7 +137,7 @@ class Completer:
 
 
 def _values(kind: str, value: str) -> Iterable[str]:
-    """What one of click's answers means: itself, or files."""
+    """Return the values of one of click's answers: itself, or files."""
     if kind not in ("file", "dir"):
         return [value]
     paths = sorted(glob.glob(f"{glob.escape(os.path.expanduser(value))}*"))  # noqa: PTH111, PTH207

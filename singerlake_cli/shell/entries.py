@@ -1,4 +1,4 @@
-"""What is typed into the shell: lines that make one entry, and the arguments that it means.
+"""The entries of a shell: the lines that make one, and the arguments that it means.
 
 Words are taken apart as a POSIX shell does it, quotes and all, so that a command means the same
 here and there; but nothing is expanded, and there are no pipes. Comments are those of a shell
@@ -43,7 +43,7 @@ class Entry:
     line: int
 
     def arguments(self) -> list[str]:
-        """Return what stands behind ``singerlake`` in a command line that does the same.
+        """Return the arguments of ``singerlake`` in a command line that does the same.
 
         Returns:
             Nothing for an entry that is blank, or a comment.
@@ -67,7 +67,7 @@ class Entry:
 
 
 class Entries:
-    """Reads entries, one after another.
+    """A reader of entries, one after another.
 
     Args:
         read: Reads a line.
@@ -116,7 +116,7 @@ def is_whole(text: str) -> bool:
 
 
 def exit_code(words: Sequence[str]) -> int | None:
-    """Return the exit code that one of :data:`ENDS` gives; None where it gives none.
+    """Return the exit code that one of :data:`ENDS` gives; None if it gives none.
 
     Args:
         words: It, and what stands behind it.
@@ -133,12 +133,12 @@ def exit_code(words: Sequence[str]) -> int | None:
 
 
 def _goes_on(text: str) -> bool:
-    """Whether the text ends with a backslash that stands for itself neither in quotes nor out."""
+    """Tell whether the text ends with a backslash that has no meaning of its own, quoted or not."""
     return not is_sql(text) and _what_is_open(text) == "No escaped character"
 
 
 def _what_is_open(text: str) -> str:
-    """What a command lacks to be whole, in the words of `shlex`; nothing where it is whole."""
+    """Return the reason in `shlex`'s words that a command is incomplete; empty if it is not."""
     try:
         _words(text)
     except ValueError as error:
@@ -153,7 +153,7 @@ def _words(text: str) -> list[str]:
 
 
 def _behind_comments(text: str) -> str | None:
-    """What follows the comments of SQL that an entry begins with; None where one is not closed."""
+    """Return the SQL after an entry's first comments; None if one is not closed."""
     while True:
         text = text.lstrip()
         if _LINE_COMMENT.match(text):
@@ -178,7 +178,7 @@ def _unfinished(what: str) -> str:
 
 
 def _refuse_operators(text: str) -> None:
-    """Refuse what other shells would redirect or pipe, where it stands outside of quotes."""
+    """Refuse operators outside of quotes by which other shells redirect or pipe."""
     with suppress(ValueError):  # quotes within words are taken apart otherwise with quotes kept
         for word in shlex.split(_behind_comments(text) or "", posix=False):
             if _OPERATOR.match(word):

@@ -42,8 +42,7 @@ class Unmet:
     """A requirement that a snapshot does not meet.
 
     Attributes:
-        requirement: As it was written.
-        found: What was measured, in words.
+        found: The measured value, in words.
     """
 
     requirement: str
@@ -58,13 +57,10 @@ class Subject:
     """A snapshot that is checked.
 
     Attributes:
-        table: The table.
         head: The table's head, which knows its versions.
         at: The table at the snapshot's transaction.
-        built: The materialized snapshot.
-        rows: How many rows it has.
-        engine: Measures columns.
-        choice: What may compare the snapshot with the version before.
+        rows: The number of its rows.
+        choice: The engines that may compare the snapshot with the version before.
     """
 
     table: Table
@@ -142,7 +138,7 @@ def check_snapshot(
         head: The table's head, which knows its versions.
         at: The table at the snapshot's transaction.
         requirements: Those to check.
-        choice: What may compare the snapshot with the version before, and run statements.
+        choice: The engines that may compare the snapshot with its predecessor, and run statements.
 
     Raises:
         UsageError: One names a column that is not there, or compares values of different types.

@@ -38,8 +38,6 @@ class ColumnMeasure:
 
     Attributes:
         measure: ``nulls``, ``min``, ``max`` or ``sum``.
-        index: The column's place.
-        type: Its type.
     """
 
     measure: str
@@ -49,11 +47,6 @@ class ColumnMeasure:
 
 def measured(engine: Engine[Any], built: Index, wanted: Sequence[ColumnMeasure]) -> list[Any]:
     """Measure columns of a snapshot in one pass over them.
-
-    Args:
-        engine: Reads them.
-        built: The materialized snapshot.
-        wanted: What to measure.
 
     Returns:
         For each an int (``nulls``), a Decimal or float (``sum``), or a value of the column; None
@@ -70,14 +63,10 @@ def measured(engine: Engine[Any], built: Index, wanted: Sequence[ColumnMeasure])
 
 
 def distinct(engine: Engine[Any], built: Index, name: str, type_: Type, index: int) -> int:
-    """Count the different values of a column; null is none of them.
+    """Count the different values of a column, without null.
 
     Args:
         engine: Exchanges the values, so that equal ones come to one part.
-        built: The materialized snapshot.
-        name: The column's name.
-        type_: Its type.
-        index: Its place.
     """
     columns = ((name, type_),)
     parts = max(engine.parts, content.most_rows(built) // from_blocks.PART_ROWS)
@@ -97,11 +86,7 @@ def _distinct_of_part(parts: Batches) -> Batches:
 
 @dataclass
 class MeasureStep:
-    """Measures columns of some rows. Gives one packed row, a column for each measure.
-
-    Attributes:
-        wanted: What to measure.
-    """
+    """The measures of columns of some rows, as one packed row with a column for each measure."""
 
     wanted: Sequence[ColumnMeasure]
 

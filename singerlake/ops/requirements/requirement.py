@@ -48,12 +48,11 @@ class Requirement:
     """One requirement of a snapshot.
 
     Attributes:
-        text: As it was written.
-        measure: What is measured: ``rows``, one of :data:`CHANGES` or :data:`OF_COLUMN`,
+        measure: The measured quantity: ``rows``, one of :data:`CHANGES` or :data:`OF_COLUMN`,
             ``freshness``, ``schema`` or ``sql``.
         column: Of which column; None for a measure of whole rows.
         comparison: ``<``, ``<=``, ``>``, ``>=``, ``=`` or ``!=``; empty for ``schema`` and ``sql``.
-        bound: What the measure is compared with: a number, a time span for ``freshness``, or a
+        bound: The value to compare with: a number, a time span for ``freshness``, or a
             text; the statement for ``sql``.
         percent: Whether the bound is a percentage.
     """

@@ -44,10 +44,9 @@ Opened = Callable[[], tuple[pa.Schema, Batches]]
 
 
 def answered(statement: Answered, relations: Sequence[Opened]) -> Batches:
-    """Run a statement, and give its rows in the types that Spark gives them in.
+    """Run a statement, and return its rows in the types that Spark gives them.
 
     Args:
-        statement: The statement.
         relations: Its tables, in order.
 
     Raises:
@@ -81,7 +80,7 @@ def answered(statement: Answered, relations: Sequence[Opened]) -> Batches:
 
 
 def locked() -> DuckDBPyConnection:
-    """Return a database in memory that reaches nothing else."""
+    """Return a database in memory that has no access to files or the network."""
     import duckdb
 
     connection = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": memory()})
@@ -96,7 +95,7 @@ def schema_of(columns: Columns) -> pa.Schema:
 
 
 def memory() -> str:
-    """A third of the machine's memory, from 1 to 8 GiB, as Java gets it."""
+    """Return a third of the machine's memory, from 1 to 8 GiB, as Java gets it."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):

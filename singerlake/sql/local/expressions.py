@@ -1,4 +1,4 @@
-"""Expressions of the set: what they may be made of, of which types, and how DuckDB is asked.
+"""The expressions of the set: their parts, their types, and their SQL for DuckDB.
 
 ``WRITERS`` is the allow-list: a node of sqlglot's that is not in it, or has a part that its writer
 does not name, is outside. docs/reference/sql.md lists the same, and a test holds the two together.
@@ -30,9 +30,7 @@ class Written:
     """An expression for DuckDB.
 
     Attributes:
-        sql: Its text.
-        type: Its type.
-        name: What Spark calls it where nothing else does; None if it needs a name.
+        name: Spark's name for it if it has no alias; None if it needs a name.
         bare: The columns outside of aggregates.
         inside: The columns within them.
         aggregate: Whether there is one in it.
@@ -61,7 +59,7 @@ class Written:
 
 @dataclass
 class Writer:
-    """Writes expressions for DuckDB.
+    """A writer of expressions for DuckDB.
 
     Attributes:
         resolve: Finds the column that a node names.
@@ -103,7 +101,7 @@ class Writer:
         return found
 
     def against(self, node: exp.Expr, other: Written) -> tuple[str, list[Written]]:
-        """Write what something is compared with, and return what is in it but literals."""
+        """Write the other side of a comparison, and return what it contains besides literals."""
         found = self.operand(node)
         if found is None:
             while isinstance(node, exp.Paren):
@@ -116,7 +114,7 @@ class Writer:
         return found.sql, [found]
 
     def subject(self, node: exp.Expr) -> Written:
-        """Write what a predicate is about, which must not be a literal."""
+        """Write the subject of a predicate, which must not be a literal."""
         found = self.operand(node)
         if found is None:
             raise OutsideError("a literal before a predicate")
@@ -124,7 +122,7 @@ class Writer:
 
 
 def called(node: exp.Expr) -> str:
-    """Name a node for people."""
+    """Return what messages call a node."""
     if isinstance(node, exp.Anonymous):
         return f"the function {node.name}()"
     if isinstance(node, exp.Func) and not isinstance(node, (exp.Case, exp.Cast, exp.Exists)):
@@ -133,7 +131,7 @@ def called(node: exp.Expr) -> str:
 
 
 def only(node: exp.Expr, *names: str) -> exp.Expr:
-    """Return a node that has no part but those named.
+    """Return a node; refuse it if it has a part besides those named.
 
     Raises:
         OutsideError: It has one.
@@ -245,7 +243,7 @@ def _extreme(word: str) -> Callable[[Writer, exp.Expr], Written]:
         column = _argument(writer, node, only(node, "this").this)
         value = f"{word}({column.sql})"
         if column.type.kind is Kind.NUMBER:
-            # Of 0.0 and -0.0, which are equal, Spark gives the one that it finds first.
+            # 0.0 and -0.0 are equal, and Spark gives the one that it finds first.
             signs = f"{value} = 0 AND bool_or({column.sql} = 0 AND signbit({column.sql}))"
             value = f"CASE WHEN {signs} THEN error('{BEYOND}') ELSE {value} END"
         return _aggregate(value, column.type, f"{word}({column.name})", column)
@@ -275,14 +273,14 @@ def _avg(writer: Writer, node: exp.Expr) -> Written:
 
 
 def guarded(column: str, most: float, value: str) -> str:
-    """Write an aggregate that is an error where what is added up may be too much for Spark."""
+    """Write an aggregate that fails if the sum may be too large for Spark."""
     amount = f"sum(abs(CAST({column} AS DOUBLE)))"
     much = f"{amount} > CAST('{most!r}' AS DOUBLE)"
     return f"CASE WHEN {much} THEN error('{BEYOND}') ELSE {value} END"
 
 
 def grouped(written: Written, what: str) -> None:
-    """Make sure that equal values of a column are found alike, and shown alike.
+    """Make sure that both engines find and show equal values of a column alike.
 
     Raises:
         OutsideError: They may not be: a double may be -0.0.

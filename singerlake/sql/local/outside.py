@@ -1,4 +1,4 @@
-"""What ends the attempt to answer a statement without Spark."""
+"""The error that ends the attempt to answer a statement without Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class OutsideError(Exception):
     Never shown as it is: Spark answers instead, or the caller says what to do.
 
     Args:
-        construct: What it is, as a noun: ``CASE``, ``the function upper()``.
+        construct: Its name, as a noun: ``CASE``, ``the function upper()``.
     """
 
     def __init__(self, construct: str) -> None:

@@ -1,4 +1,4 @@
-"""Answers a statement of the set in this process, or says what it has that is outside of it."""
+"""Answers to statements of the set in this process, or the reason that one is outside of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LocalQueryResult(LocalResult):
     """The rows of a statement, which this process computes; see ``QueryResult``, of Spark's.
 
     Attributes:
-        leases: What keeps vacuums off what it reads, until :meth:`close` or until the result is
+        leases: Keep vacuums off its files, until :meth:`close` or until the result is
             garbage.
     """
 
@@ -76,7 +76,6 @@ def query(
     """Answer a statement without Spark. Arguments are those of Spark's ``query``.
 
     Args:
-        lake: The lake.
         sql: One SELECT.
         choice: Says how much of a table is too much.
         row_metadata: As for Spark's ``query``.
@@ -123,7 +122,7 @@ def query(
 
 
 def _found(tables: Tables, relation: Relation) -> tuple[TableState, int]:
-    """The state that a relation means, and how many parts its name has without a version."""
+    """Find the state that a relation means; count the parts of its name without a version."""
     name, state, number = tables.read(relation)
     tables.note(name, state, number, {})
     _, version = find(relation.parts, tables.known)
@@ -131,7 +130,7 @@ def _found(tables: Tables, relation: Relation) -> tuple[TableState, int]:
 
 
 def _index(lake: Lake, state: TableState, choice: EngineChoice) -> Index:
-    """The files that hold a state, which are made if it is small."""
+    """Return the files that hold a state; make them if it is small."""
     if not state.from_log:
         raise OutsideError("a table without a log")
     table, kept = lake.table(state.table), state.earliest_equal()
@@ -150,7 +149,7 @@ def _index(lake: Lake, state: TableState, choice: EngineChoice) -> Index:
 
 
 class _Computed:
-    """Computes the rows, from the beginning whenever it is called.
+    """The rows, computed from the beginning whenever it is called.
 
     The first batch is computed at once: until then, Spark may still answer instead.
     """

@@ -35,11 +35,10 @@ def columns_of(state: TableState, *, row_metadata: bool) -> Columns:
 
 @dataclass(frozen=True)
 class RelationRows:
-    """Reads the columns of a relation that a statement names.
+    """A reader of the columns of a relation that a statement names.
 
     Attributes:
         state: The table at its transaction.
-        index: The files.
         used: Their indexes in :func:`columns_of`.
         row_metadata: Whether it has columns of ours in front.
         strict: Whether values that do not fit are an error; otherwise those of the whole table
@@ -67,7 +66,7 @@ class RelationRows:
                 raise OutsideError("_row_id of a key that is not one number or text")
 
     def __call__(self) -> tuple[pa.Schema, Batches]:
-        """Begin to read the rows; a column that nobody asks for stands for those of none."""
+        """Begin to read the rows; if no column is asked for, one column stands for the rows."""
         columns = columns_of(self.state, row_metadata=self.row_metadata)
         fields = [pa.field(alias(one), _clock_type(columns[one][1])) for one in self.used]
         schema = pa.schema(fields or [pa.field(BLOCK, TYPES[BLOCK])])
@@ -92,7 +91,7 @@ class RelationRows:
         return self.row_metadata and ours in self.used
 
     def _needed(self) -> list[str]:
-        """The columns that are read, by what they are called inside."""
+        """Return the columns that are read, by their names inside."""
         own = [alias(one - self._ours) for one in self.used if one >= self._ours]
         ours = [BLOCK] if len(own) < len(self.used) or not own else []
         if self._asks(_ROW_ID):
@@ -115,12 +114,12 @@ class RelationRows:
 
 
 def _clock_type(type_: Type) -> pa.DataType:
-    """A column's type in DuckDB, where a time is what a clock in UTC shows."""
+    """Return a column's type in DuckDB; for a time, that of what a clock in UTC shows."""
     return _CLOCK if type_.kind is Kind.TIMESTAMP else arrow_type(type_)
 
 
 def _transactions(state: TableState) -> pa.Array:
-    """The transaction of each block, from the first on."""
+    """Return the transaction of each block, from the first on."""
     numbers: list[int] = []
     for one in state.transactions:
         numbers += [one.number] * (one.last_block - len(numbers))

@@ -1,4 +1,4 @@
-"""A SELECT of the set, written anew for DuckDB over the columns of the tables that it reads.
+"""A SELECT of the set, rewritten for DuckDB over the columns of the tables that it reads.
 
 Relations are called ``t0``, ``t1``, … and their columns ``c0``, ``c1``, … as rows inside are, so
 that names of any characters and in any case mean what they mean on Spark.
@@ -53,10 +53,8 @@ class Read:
     """A table in FROM.
 
     Attributes:
-        table: The table.
-        columns: Its columns.
-        name: What columns of it may be qualified with.
-        prefix: What else they may be: its name in full; empty where it has an alias.
+        name: The name that may qualify its columns.
+        prefix: The name in full, which may qualify them too; empty if there is an alias.
     """
 
     table: TableName
@@ -76,8 +74,6 @@ class Answered:
     """A statement that DuckDB answers.
 
     Attributes:
-        sql: The statement.
-        texts: Its parameters.
         columns: Names and types of what it gives.
         used: For each relation, the indexes of the columns that are read.
     """
@@ -90,7 +86,7 @@ class Answered:
 
 @dataclass
 class Statement:
-    """Writes one SELECT anew.
+    """A SELECT that is rewritten.
 
     Attributes:
         tree: As sqlglot has read it.
@@ -226,7 +222,7 @@ class Statement:
         return self.writer.condition(only(clause, "this").this)
 
     def _items(self) -> list[tuple[str, Written]]:
-        """The select list: names and expressions."""
+        """Write the select list: names and expressions."""
         items: list[tuple[str, Written]] = []
         for node in self.tree.expressions:
             if isinstance(node, exp.Alias):
@@ -296,7 +292,7 @@ class Statement:
         return any(own == name for one in self.relations for own, _ in one.columns)
 
     def _check_groups(self, items: list[tuple[str, Written]], having: Written | None) -> None:
-        """Make sure that what is outside of aggregates is a key."""
+        """Make sure that only keys stand outside of aggregates."""
         every = [one for _, one in items] + ([] if having is None else [having])
         self.grouped = self.grouped or any(one.aggregate for one in every)
         if having is not None and not self.grouped:
@@ -311,7 +307,7 @@ class Statement:
             raise OutsideError("a column that is neither in GROUP BY nor in an aggregate")
 
     def _ends(self, items: list[tuple[str, Written]], *, distinct: bool) -> list[str]:
-        """ORDER BY, LIMIT and OFFSET."""
+        """Write ORDER BY, LIMIT and OFFSET."""
         parts = []
         if (order := self.tree.args.get("order")) is not None:
             only(order, "expressions")

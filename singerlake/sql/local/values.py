@@ -28,7 +28,7 @@ def same(one: Type, other: Type) -> bool:
 
 
 def words(type_: Type) -> str:
-    """Return what Spark calls a type."""
+    """Return Spark's name of a type."""
     names = {Kind.INTEGER: "bigint", Kind.TEXT: "string", Kind.LIST: "array"}
     if type_.kind in (Kind.STRUCT, Kind.LIST):
         return names.get(type_.kind, "struct")
@@ -48,8 +48,6 @@ def literal(node: exp.Expr, type_: Type, texts: list[str]) -> str:
     """Write a literal in DuckDB's SQL, as a value of the type that it is compared with.
 
     Args:
-        node: The literal.
-        type_: The type.
         texts: Gets what is a string, which goes to DuckDB as a parameter.
 
     Raises:

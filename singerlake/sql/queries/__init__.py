@@ -1,4 +1,4 @@
-"""What is read of a lake: SQL, frames, the difference of two states, the versions of a row."""
+"""Queries of a lake: SQL, frames, the difference of two states, the versions of a row."""
 
 from singerlake import extras
 

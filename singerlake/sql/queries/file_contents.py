@@ -1,4 +1,4 @@
-"""What files hold, as binary columns beside those that name them."""
+"""The contents of files, as binary columns beside those that name the files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FOUND_BY = frozenset({"path", "checksum"})
 
 
 def check_choice(files: str, most: int) -> None:
-    """Refuse a name that is none of the choices, and a limit that cannot be kept.
+    """Refuse an unknown name, and a limit that cannot be kept.
 
     Raises:
         UsageError: It is one.
@@ -36,7 +36,7 @@ def check_choice(files: str, most: int) -> None:
 
 
 def with_contents(frame: DataFrame, table: Table, snapshot: TableState, most: int) -> DataFrame:
-    """Add a column of bytes behind the others for each that names files.
+    """Append a column of bytes for each column that names files.
 
     Only who asks for such a column has files read, by tasks, and only those of rows that are left
     once other columns have been filtered.
@@ -44,7 +44,6 @@ def with_contents(frame: DataFrame, table: Table, snapshot: TableState, most: in
     Args:
         frame: The rows, columns named as the schema's properties.
         table: The table, under a lease.
-        snapshot: The table at the transaction.
         most: The most that a file may have.
 
     Raises:
@@ -75,7 +74,7 @@ def with_contents(frame: DataFrame, table: Table, snapshot: TableState, most: in
 
 
 def _wanted(place: Place, type_: Type) -> Place | None:
-    """Where a column has files that can be one of bytes, or a list of such; None for nowhere."""
+    """Return where a column has files that can be a column of bytes, or lists; None for nowhere."""
     if place.is_file and type_.kind in (Kind.TEXT, Kind.STRUCT):
         return Place(is_file=True)
     if place.items is not None and place.items.is_file and type_.kind in (Kind.TEXT, Kind.LIST):
@@ -84,7 +83,7 @@ def _wanted(place: Place, type_: Type) -> Place | None:
 
 
 def _check_found(table: Table, name: str, type_: Type) -> None:
-    """Refuse a column that shows of its files nothing by which they are found."""
+    """Refuse a column that shows nothing by which its files can be found."""
     shown = type_.item if type_.kind is Kind.LIST and type_.item is not None else type_
     if shown.kind is Kind.STRUCT and _FOUND_BY.isdisjoint(member for member, _ in shown.fields):
         raise UsageError(

@@ -31,7 +31,6 @@ def taken(
     """Translate conditions, all of which must hold.
 
     Args:
-        filters: What Spark hands over.
         columns: By their names: what a column is called inside, and its type.
 
     Yields:
@@ -80,7 +79,7 @@ def _is_compared_alike(type_: pa.DataType) -> bool:
 
 
 def _is_of(value: Any, type_: pa.DataType) -> bool:
-    """Whether a value is one of the column's own type, so that nothing is cast on the way."""
+    """Tell whether a value has the column's own type, so that nothing is cast on the way."""
     if pa.types.is_boolean(type_):
         return isinstance(value, bool)
     if pa.types.is_integer(type_):

@@ -52,16 +52,15 @@ def query(
     Args:
         spark: The session. What the query needs is kept in one of its own, so that queries
             do not see each other.
-        lake: The lake.
         sql: One SELECT.
         row_metadata: Give every table three more columns: ``_row_id``; ``_row_version``, the
             number of the row's block; and ``_transaction``, which brought the block.
         if_transaction: For tables read at their head, by ``tap.stream``: the transaction they must
             still be at. The name ``*`` stands for every table.
-        on_type_mismatch: What becomes of values that do not fit their columns: with ``fail`` it is
+        on_type_mismatch: The treatment of values that do not fit their columns: with ``fail`` it is
             an error to read one, ``null`` reads it as null, and ``text`` makes text of its column.
             The result's sources say how many there were.
-        heads: For tables read at their head: the transaction whose state is taken for it.
+        heads: For tables read at their head: the transaction whose state is used instead.
         lake_version: Tables that are named without a version are read at that of this lake
             version.
 
@@ -97,7 +96,7 @@ def query(
 
 
 def parsed(spark: SparkSession, sql: str) -> tuple[SparkSession, str, list[Relation]]:
-    """Return a session of the query's own, the query as Spark takes it, and what it reads.
+    """Return a session for the query alone, the query as Spark takes it, and its relations.
 
     Raises:
         InvalidQueryError: It is no SELECT, or does not parse.
@@ -115,7 +114,7 @@ def parsed(spark: SparkSession, sql: str) -> tuple[SparkSession, str, list[Relat
 
 
 def planned(text: str, relations: list[Relation], views: Views) -> DataFrame:
-    """Plan a query over views; what a row of it may weigh is not limited.
+    """Plan a query over views, without a limit on the weight of a row.
 
     Raises:
         InvalidQueryError: It calls what it may not, or names no column of the tables.
@@ -137,7 +136,7 @@ class Views(Tables):
         spark: The session that makes indexes.
         own: The session that the views are in, and their rows.
         row_metadata: Whether the tables have three more columns.
-        on_type_mismatch: What becomes of values that do not fit.
+        on_type_mismatch: The treatment of values that do not fit.
         rows: Gives a table's rows under its columns' own names; None reads them.
     """
 

@@ -37,7 +37,7 @@ def read_table(
     files: str = REFERENCE,
     file_bytes: int = MOST_BYTES,
 ) -> DataFrame:
-    """Do what :func:`singerlake.spark.read_table` says."""
+    """Read a table as :func:`singerlake.spark.read_table` specifies."""
     if not isinstance(lake, Lake):
         lake = Lake.open(lake)
     table, ref = lake.find(name)
@@ -118,14 +118,13 @@ def _by_the_source(
 
 
 def arrow_rows(table: Table, snapshot: TableState, misfits: str) -> Read:
-    """Give what reads the rows of a state that can have no index.
+    """Return a reader of the rows of a state that can have no index.
 
     It raises the error where a value that is read does not fit.
 
     Args:
         table: The table, under a lease.
-        snapshot: The table at the transaction.
-        misfits: What becomes of values that do not fit their columns.
+        misfits: The treatment of values that do not fit their columns.
     """
     spark = session()
     with plain_errors():

@@ -1,4 +1,4 @@
-"""The values of a state that do not fit."""
+"""Values of a state that do not fit."""
 
 from __future__ import annotations
 

@@ -56,11 +56,10 @@ def newest(frame: DataFrame, shape: Shape, size: int) -> DataFrame:
 
 
 def own_place(key: Iterable[str], side: str = "") -> Column:
-    """Give what tells a row from all others whose key has a null in it: its place; else null.
+    """Return the place of a row whose key has a null in it, to tell it from all others; else null.
 
     Args:
-        key: The key's columns.
-        side: What stands before the names of the row's columns.
+        side: The prefix of the names of the row's columns.
     """
     return F.when(lacks(key, side), F.concat_ws(":", f"{side}{BLOCK}", f"{side}{ORDINAL}"))
 
@@ -71,10 +70,9 @@ def lacks(key: Iterable[str], side: str = "") -> Column:
 
 
 def survives(rule: Survival, row: Callable[[str], Column] = F.col) -> Column | None:
-    """Give the rule of ``Survival.mask`` for Spark; None where all rows survive.
+    """Return the rule of ``Survival.mask`` for Spark; None if all rows survive.
 
     Args:
-        rule: What decides.
         row: Gives the row's columns of provenance, by their names.
     """
     if rule.last is None:
@@ -86,6 +84,6 @@ def survives(rule: Survival, row: Callable[[str], Column] = F.col) -> Column | N
 
 
 def _after(activation: Activation, row: Callable[[str], Column]) -> Column:
-    """Whether a row came after an activation."""
+    """Tell whether a row came after an activation."""
     same = (row(BLOCK) == activation.block) & (row(ORDINAL) >= activation.rows)
     return (row(BLOCK) > activation.block) | same

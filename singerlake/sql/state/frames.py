@@ -47,10 +47,9 @@ def frame_schema(columns: Columns, extra: Iterable[str] = PROVENANCE) -> T.Struc
 
 
 def cast_to(frame: DataFrame, columns: Columns) -> DataFrame:
-    """Give rows in exactly the types of a table, under the names that its columns have inside.
+    """Cast rows to exactly the types of a table, under the names that its columns have inside.
 
     Args:
-        frame: The rows.
         columns: The table's; what the frame has beyond them stays as it is.
     """
     names = aliases(len(frame.columns))
@@ -70,11 +69,10 @@ def with_provenance(frame: DataFrame, shape: Shape, snapshot: TableState) -> Dat
     """Do as :func:`renamed`, with ``_row_id``, ``_row_version`` and ``_transaction`` in front.
 
     A row's version is its block's number, and the transaction is the one that brought this block,
-    of which it may have brought many. Where the table has such a column itself, ours get more
-    underscores in front.
+    which may have brought many. If the table has such a column itself, ours get more underscores
+    in front.
 
     Args:
-        frame: The rows.
         shape: The table's shape.
         snapshot: Knows which transaction brought which blocks.
     """
@@ -86,7 +84,7 @@ def with_provenance(frame: DataFrame, shape: Shape, snapshot: TableState) -> Dat
 
 
 def row_id(shape: Shape) -> Column:
-    """Return what names a row of a shape.
+    """Return the id of a row of a shape.
 
     That is its key, as text, or as a JSON array of texts where the key has several parts; without
     a key ``block:ordinal``.
@@ -98,7 +96,7 @@ def row_id(shape: Shape) -> Column:
 
 
 def _transaction(snapshot: TableState) -> Column:
-    """The transaction of each row's block: a constant list, indexed by the block's number."""
+    """Return the transaction of each row's block: a constant list, by the block's number."""
     numbers: list[str] = []
     for one in snapshot.transactions:
         numbers += [str(one.number)] * (one.last_block - len(numbers))
@@ -151,9 +149,6 @@ def read_blocks(
     Blocks whose rows no activation leaves are not read.
 
     Args:
-        spark: The session.
-        table: The table.
-        snapshot: Knows the schemas.
         blocks: In order of number.
         shape: The table's shape.
         digests: Whether the records' digests are wanted.

@@ -23,11 +23,6 @@ def state(spark: SparkSession, table: Table, snapshot: TableState) -> DataFrame:
 
     Columns are named exactly as the schema's properties; the session should be case
     sensitive, for two may differ only in case.
-
-    Args:
-        spark: The session.
-        table: The table.
-        snapshot: The table at the transaction.
     """
     return frames.renamed(state_rows(spark, table, snapshot), shape_of(snapshot))
 
@@ -38,10 +33,7 @@ def state_rows(
     """Do as :func:`state`, with provenance, and columns as they are called inside.
 
     Args:
-        spark: The session.
-        table: The table.
-        snapshot: The table at the transaction.
-        misfits: What becomes of a value that does not fit, where it is read.
+        misfits: The treatment of a value that does not fit, if it is read.
     """
     read = rows(spark, table, snapshot, shown=True)
     shape = shape_of(snapshot)
@@ -59,9 +51,6 @@ def rows(
     """Read a state's rows with provenance, misfits as null.
 
     Args:
-        spark: The session.
-        table: The table.
-        snapshot: The table at the transaction.
         asked: As for ``through``.
         how: As for ``planned``.
     """

@@ -30,12 +30,10 @@ ONE_TASK_ROWS = 100_000
 def readable(
     spark: SparkSession, index: Index, misfits: str = FAIL, *, digests: bool = False
 ) -> DataFrame:
-    """Give an index's rows with provenance, for queries.
+    """Return an index's rows with provenance, for queries.
 
     Args:
-        spark: The session.
-        index: The index.
-        misfits: What becomes of a value that does not fit, where it is read.
+        misfits: The treatment of a value that does not fit, if it is read.
         digests: Whether the records' digests are wanted.
     """
     whole = rows(spark, index, digests=digests)
@@ -51,7 +49,7 @@ def rows(spark: SparkSession, index: Index, *, digests: bool = False) -> DataFra
 
 
 def plain(spark: SparkSession, index: Index) -> DataFrame | None:
-    """Give the table's columns alone, by their own names, just as the files have them.
+    """Return the table's columns alone, by their own names, just as the files have them.
 
     That asks Java a few times, however many columns there are.
 
@@ -73,7 +71,7 @@ def _is_one_tasks(marker: IndexMarker) -> bool:
 
 
 def own_rows(spark: SparkSession, index: Index, *, digests: bool) -> DataFrame:
-    """Give the rows in an index's own files; of a layer, deletions too."""
+    """Return the rows in an index's own files; of a layer, deletions too."""
     extra = index.own_columns
     schema = frames.frame_schema(index.shape.columns, extra)
     if not index.parts:
@@ -85,7 +83,7 @@ def own_rows(spark: SparkSession, index: Index, *, digests: bool) -> DataFrame:
 
 
 def _paths(index: Index) -> list[str] | None:
-    """The paths of an index's own files; None where Spark cannot read all of them."""
+    """Return the paths of an index's own files; None if Spark cannot read all of them."""
     paths = [index.table.store.local_path(part.key) for part in index.parts]
     if all(path is not None and not _GLOB.search(str(path)) for path in paths):
         return [*map(str, paths)]
@@ -93,7 +91,7 @@ def _paths(index: Index) -> list[str] | None:
 
 
 def _named(index: Index) -> list[T.StructField]:
-    """The columns of an index's own files, by their names there."""
+    """Return the columns of an index's own files, by their names there."""
     inside = frames.frame_schema(index.shape.columns, index.own_columns)
     own = file_schema(index.shape.columns, layer=index.below is not None)
     return [

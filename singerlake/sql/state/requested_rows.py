@@ -1,7 +1,7 @@
-"""The rows that somebody asks for: from an index where there can be one, misfits as they wish.
+"""The rows that a caller requests: from an index if there can be one, misfits as requested.
 
-A query and :func:`singerlake.spark.read_table` go the same way. What becomes of values that do
-not fit their columns is the caller's choice, and how many there are is always reported.
+A query and :func:`singerlake.spark.read_table` go the same way. The caller chooses the treatment of
+values that do not fit their columns, and always gets their number.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ class RequestedRows:
     """Rows of a state: with provenance, columns as they are called inside, or as people see them.
 
     Attributes:
-        frame: The rows.
-        shape: The columns they have.
-        misfits: How many values of a column were replaced, where the caller allowed it.
+        misfits: The number of values replaced per column, if the caller allowed it.
     """
 
     frame: DataFrame
@@ -56,10 +54,7 @@ def rows(
 
     Args:
         spark: The session that makes an index.
-        own: The session that reads.
-        table: The table.
-        snapshot: The table at the transaction.
-        misfits: What becomes of values that do not fit: ``fail`` makes it an error to read
+        misfits: The treatment of values that do not fit: ``fail`` makes it an error to read
             one, ``null`` reads it as null, ``text`` makes text of the whole column, each value
             as the tap wrote it.
         named: Whether the columns are to have their own names, and there is to be no provenance.
@@ -74,7 +69,7 @@ def rows(
     if counts and misfits == AS_TEXT:
         snapshot, built = snapshot.with_text(counts), None
     if built is None:
-        # What is text now fits; what does not all the same must not become null.
+        # Values that are text now fit; those that do not must not become null.
         frame = state_rows(own, table, snapshot, FAIL if misfits == AS_TEXT else misfits)
         shape = shape_of(snapshot)
     else:
@@ -92,12 +87,9 @@ def index_if_kept(
     here: bool = False,
     shown: bool = False,
 ) -> Index | None:
-    """Return a state's index, made where there is none; None where none can be kept.
+    """Return a state's index, made if there is none; None if none can be kept.
 
     Args:
-        spark: The session.
-        table: The table.
-        snapshot: The table at the transaction.
         here: Whether that of a small state is made in this process: Spark's jobs, and Python's
             processes that run them, take longer to start, and somebody waits for a first answer.
         shown: As for ``index_build.ensure``.
