@@ -124,7 +124,9 @@ _TARGET = [
         th.IntegerType(minimum=1),
         default=batches.BYTES,
         title="Bytes of a batch file",
-        description="The maximum uncompressed size of a file of a BATCH message. The default is 16 GiB.",
+        description=(
+            "The maximum uncompressed size of a file of a BATCH message. The default is 16 GiB."
+        ),
     ),
     BATCH_S3,
     th.Property(
