@@ -24,7 +24,7 @@ from singerlake.log.commit import commit, current_user, draft_entry, new_writer_
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.ops.point import Pointed, point, pointer_name
-from singerlake.ops.requirements.check import check_snapshot, in_sql, requirements_error
+from singerlake.ops.requirements.check import check_snapshot, requirements_error
 from singerlake.ops.requirements.requirement import Requirement, parse_all
 from singerlake.rows.blocks.misfits import ColumnMisfits, ways_out
 from singerlake.rows.state.fingerprint import Content
@@ -121,7 +121,7 @@ def _frozen(table: Table, options: FreezeOptions, choice: EngineChoice) -> Froze
         return Frozen(there, new=False)
     # What is refused is refused before Java starts, and before a lease is asked for.
     state = _state(head, options) if there is not None else _plan(head, options).at
-    engine = _engine_for(choice, state, required)
+    engine = _engine_for(choice, state)
     with table.lease() as lease:
         return _freeze(table, lease.snapshot, options, required, choice, engine)
 
@@ -153,14 +153,14 @@ def _freeze(
     if (there := instead(head)) is not None:
         if required:
             state = _state(head, options)
-            engine = _engine_for(choice, state, required, engine)
+            engine = _engine_for(choice, state, engine)
             _check_required(engine, table, head, state, required, choice)
         return Frozen(there, new=False)
     with told(table, "freeze") as telling:
         wanted = _plan(head, options)
         telling.read(wanted.at)
         # Another time: the table may have grown, or got constraints, since it was looked at.
-        engine = _engine_for(choice, wanted.at, required, engine)
+        engine = _engine_for(choice, wanted.at, engine)
         content = _content(engine, table, wanted.at)
         _check_required(engine, table, head, wanted.at, required, choice)
         violations = _violations(engine, table, wanted.at, options)
@@ -220,12 +220,9 @@ def _check_required(
 def _engine_for(
     choice: EngineChoice,
     state: TableState,
-    required: Sequence[Requirement],
     started: Engine[Any] | None = None,
 ) -> Engine[Any]:
     sql = f"the constraints of {state.table}" if state.overlay.constraints else None
-    if in_sql(required):
-        sql = "a requirement in SQL"
     work = reading(state)
     return choice.engine_for(work, WHAT, sql=sql, started=started)
 

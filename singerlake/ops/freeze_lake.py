@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from singerlake.engine.choice import EngineChoice
-from singerlake.engine.work import Work
 from singerlake.errors import SingerlakeError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
@@ -23,7 +22,6 @@ from singerlake.ops.freeze_lake_plan import LakeFreeze
 from singerlake.ops.requirements.check import (
     Unmet,
     check_snapshot,
-    in_sql,
     requirements_error,
     unmet_in_sql,
 )
@@ -178,9 +176,8 @@ def _check_required(
             unmet = check_snapshot(engine, table, lease.snapshot, at, of_tables, choice)
             if unmet:
                 found[f"{name} at transaction {number}"] = unmet
-    if in_sql(required):
-        spark = choice.engine_for(Work(), WHAT, sql="a requirement in SQL")
-        if unmet := [*unmet_in_sql(spark, lake.table(next(iter(heads))), required, heads)]:
-            found["the tables together"] = unmet
+    first = lake.table(next(iter(heads)))
+    if unmet := [*unmet_in_sql(first, required, heads, choice)]:
+        found["the tables together"] = unmet
     if found:
         raise requirements_error(found)

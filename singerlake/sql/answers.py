@@ -9,6 +9,7 @@ from singerlake import extras
 from singerlake.engine.choice import LOCAL, SPARK, EngineChoice
 from singerlake.errors import UsageError
 from singerlake.format.lake_log import LakeVersion
+from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.rows.blocks.misfits import FAIL, check_choice
 
@@ -29,6 +30,7 @@ def answer(
     if_transaction: Mapping[str, int] | None = None,
     on_type_mismatch: str = FAIL,
     lake_version: LakeVersion | None = None,
+    heads: Mapping[TableName, int] | None = None,
 ) -> LocalQueryResult | QueryResult:
     """Query a lake: on DuckDB in this process where it answers as Spark does, on Spark otherwise.
 
@@ -40,6 +42,7 @@ def answer(
         if_transaction: As for Spark's ``query``.
         on_type_mismatch: As for Spark's ``query``.
         lake_version: As for Spark's ``query``.
+        heads: As for Spark's ``query``.
 
     Raises:
         UsageError: Only this process may be used, and the statement is outside of its set.
@@ -62,6 +65,7 @@ def answer(
                     if_transaction=if_transaction,
                     on_type_mismatch=on_type_mismatch,
                     lake_version=lake_version,
+                    heads=heads,
                 )
             except OutsideError as error:
                 purpose = f"a query with {error.construct}"
@@ -83,4 +87,5 @@ def answer(
         if_transaction=if_transaction,
         on_type_mismatch=on_type_mismatch,
         lake_version=lake_version,
+        heads=heads,
     )

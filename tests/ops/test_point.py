@@ -181,7 +181,7 @@ MOVES = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(moves=MOVES, lost=st.booleans())
 def test_pointers_are_those_of_the_last_moves(
     tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[str, str | None]], lost: bool

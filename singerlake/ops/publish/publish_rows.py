@@ -233,13 +233,18 @@ class PublishRows:
     def _increment(self, asked: Answer[Any], schema: pa.Schema) -> Increment | None:
         """Write only what changed; None where all has to be written."""
         if (obstacle := self._obstacle(asked)) is not None or self._base is None:
-            self._done.why_full = obstacle or ""
+            self._note_full(obstacle or "")
             return None
         found = self._out.increment(asked, self._base, schema)
         if found.full_build:
-            self._done.why_full = found.full_build
+            self._note_full(found.full_build)
             return None
         return found
+
+    def _note_full(self, why: str) -> None:
+        """Note why all rows are written; the first reason stays if several commits do."""
+        if not self._done.full:
+            self._done.why_full = why
 
     def _publish_version(self, head: TableState, version: FrozenVersion) -> None:
         """Publish a frozen version.

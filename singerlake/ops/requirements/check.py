@@ -137,12 +137,12 @@ def check_snapshot(
     """Find the requirements that a snapshot does not meet.
 
     Args:
-        engine: Reads its rows; Spark if a requirement is in SQL.
+        engine: Reads its rows.
         table: The table, under a lease.
         head: The table's head, which knows its versions.
         at: The table at the snapshot's transaction.
         requirements: Those to check.
-        choice: What may compare the snapshot with the version before.
+        choice: What may compare the snapshot with the version before, and run statements.
 
     Raises:
         UsageError: One names a column that is not there, or compares values of different types.
@@ -152,7 +152,7 @@ def check_snapshot(
     rows = content.count_rows(engine, built)
     unmet = [*_unmet(Subject(table, head, at, built, rows, engine, choice), requirements)]
     if in_sql(requirements):
-        unmet += unmet_in_sql(engine, table, requirements, {table.name: at.number})
+        unmet += unmet_in_sql(table, requirements, {table.name: at.number}, choice)
     return unmet
 
 
@@ -184,31 +184,29 @@ def _unmet(subject: Subject, requirements: Sequence[Requirement]) -> Iterator[Un
 
 
 def unmet_in_sql(
-    engine: Engine[Any],
     table: Table,
     requirements: Sequence[Requirement],
     heads: Mapping[TableName, int],
+    choice: EngineChoice,
 ) -> Iterator[Unmet]:
     """Find the statements that return a row.
 
     Args:
-        engine: Runs them; it must be Spark.
         table: Any table of the lake.
         requirements: Those in SQL are checked.
         heads: The transactions at which tables are read that a statement names without a version.
+        choice: What may run them.
 
     Raises:
+        UsageError: Only this process may be used, and it cannot run a statement.
         InvalidQueryError: A statement is not a SELECT, or names what is not there.
     """
-    from singerlake.engine.spark.engine import SparkEngine
-    from singerlake.sql.queries.query import query
+    from singerlake.sql.answers import answer
 
-    if not isinstance(engine, SparkEngine):
-        raise TypeError("statements are run by Spark")
     for one in requirements:
         if one.measure == "sql":
-            with query(engine.spark, Lake(table.store), str(one.bound), heads=heads) as answer:
-                rows = answer.first(1)
+            with answer(Lake(table.store), str(one.bound), choice, heads=heads) as found:
+                rows = found.glimpse(1)
             if rows:
                 yield Unmet(one.text, "the statement returns a row, and must return none")
 

@@ -71,6 +71,7 @@ def query(
     if_transaction: Mapping[str, int] | None = None,
     on_type_mismatch: str = FAIL,
     lake_version: LakeVersion | None = None,
+    heads: Mapping[TableName, int] | None = None,
 ) -> LocalQueryResult:
     """Answer a statement without Spark. Arguments are those of Spark's ``query``.
 
@@ -82,6 +83,7 @@ def query(
         if_transaction: As for Spark's ``query``.
         on_type_mismatch: As for Spark's ``query``.
         lake_version: As for Spark's ``query``.
+        heads: As for Spark's ``query``.
 
     Raises:
         OutsideError: It is outside of the set, or a table is too large.
@@ -91,7 +93,12 @@ def query(
         DamagedError: A table's data cannot be read.
     """
     tree = parsed(sql)
-    tables = Tables(lake=lake, if_transaction=dict(if_transaction or {}), lake_version=lake_version)
+    tables = Tables(
+        lake=lake,
+        if_transaction=dict(if_transaction or {}),
+        heads=dict(heads or {}),
+        lake_version=lake_version,
+    )
     try:
         found: list[TableState] = []
 

@@ -135,3 +135,18 @@ def test_a_small_table_needs_no_pyspark(small: Lake, tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.returncode) == ("True (1,) False 1 4\n", 0), done.stderr
+
+
+def test_first_publish_gives_one_reason_though_columns_changed_after_a_version(
+    lake: Lake, tmp_path: Path
+) -> None:
+    columns: dict[str, Any] = {"id": {"type": "integer"}}
+    commit_rows(lake, "tap.v", columns, ["id"], [{"id": 1}])
+    assert run(lake, "freeze", "tap.v", "--engine", "local").exit_code == 0
+    commit_rows(lake, "tap.v", {**columns, "n": {"type": "integer"}}, ["id"], [{"id": 2, "n": 1}])
+    file = tmp_path / "projections.yml"
+    text = f"{{name: v, from: tap.v, to: {tmp_path / 'out'}, format: csv, versions: true}}"
+    file.write_text(f"version: 1\nprojections: [{text}]\n")
+    done = run(lake, "publish", "v", "--projections", str(file), "--engine", "local")
+    assert done.exit_code == 0, done.output
+    assert "all of them: nothing was there; v1;" in " ".join(done.stdout.split())

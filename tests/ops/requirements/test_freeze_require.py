@@ -240,10 +240,19 @@ def test_freeze_refuses_a_requirement_that_the_table_cannot_have(
     assert table.versions() == []
 
 
-def test_statement_is_refused_where_only_this_process_may_run(lake: Lake) -> None:
+def test_simple_statement_runs_in_this_process(lake: Lake) -> None:
     table = filled(lake, range(5))
-    with pytest.raises(UsageError, match="a requirement in SQL can only be checked by Spark"):
-        required(table, "sql: select 1 from tap.s")
+    filled(lake, [7])
+    met = "sql: select id from tap.s where id > 4"
+    assert required(table, met, at=1).version.requirements == [met]
+    assert refused(table, met) == [f"{met}: the statement returns a row, and must return none"]
+
+
+def test_other_statement_is_refused_where_only_this_process_may_run(lake: Lake) -> None:
+    table = filled(lake, range(5))
+    with pytest.raises(UsageError, match="needs Spark: use the engine auto or spark"):
+        required(table, "sql: select upper(name) from tap.s")
+    assert table.versions() == []
 
 
 @pytest.mark.usefixtures("each_operation")
@@ -311,7 +320,7 @@ VALUES = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(rows=VALUES, layered=st.booleans())
 def test_measures_are_those_of_the_values(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]], layered: bool
@@ -320,7 +329,7 @@ def test_measures_are_those_of_the_values(
 
 
 @MORE
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(rows=VALUES)
 def test_measures_are_those_of_the_values_on_spark(
     tmp_path_factory: pytest.TempPathFactory, spark: Any, rows: list[tuple[Any, ...]]
