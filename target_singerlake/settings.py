@@ -62,9 +62,9 @@ _TARGET = [
         default=False,
         title="Check values",
         description=(
-            "Reject records with a value that its column cannot hold, so that no query could "
-            "read it. By default the run's summary warns of such values. In a key they are "
-            "always rejected."
+            "Reject records with a value that its column cannot hold, at which queries of the "
+            "column fail. By default the run's summary warns of such values. In a key, only "
+            "values that the column would round are accepted; others are always rejected."
         ),
     ),
     th.Property(
@@ -124,7 +124,9 @@ _TARGET = [
         th.IntegerType(minimum=1),
         default=batches.BYTES,
         title="Bytes of a batch file",
-        description="The maximum uncompressed size of a file of a BATCH message.",
+        description=(
+            "The maximum uncompressed size of a file of a BATCH message. The default is 16 GiB."
+        ),
     ),
     BATCH_S3,
     th.Property(
@@ -141,7 +143,7 @@ _TARGET = [
         th.IntegerType(minimum=1),
         default=FILE_BYTES,
         title="Bytes in a file",
-        description="The compressed size at which a new file begins.",
+        description="The compressed size at which a new file begins. The default is 128 MiB.",
     ),
     th.Property(
         "commit_bytes",
@@ -289,6 +291,15 @@ _TARGET = [
         description=(
             "A link to this run, recorded in the lake with its end and outcome. Default: from "
             "the variables of Airflow, Dagster and GitHub Actions."
+        ),
+    ),
+    th.Property(
+        "validate_records",
+        th.BooleanType,
+        default=True,
+        title="Validate records",
+        description=(
+            "Validate each record against its stream's schema. `false` checks only its key."
         ),
     ),
 ]

@@ -278,7 +278,7 @@ class ValueCheck:
                 "the value or the column's type in the tap"
             )
         if self._refuses:
-            harm = "it deletes no row" if marks else "no query could read it"
+            harm = "it deletes no row" if marks else "queries of the column would fail"
             return f"so {harm}; check_values: false accepts it anyway"
         return ""
 
