@@ -100,15 +100,15 @@ def due(
 
 def _moved_pointer(lake: Lake, position: Position, projection: Projection) -> str | None:
     """Say which pointer names another version than the one that was read; None if none does."""
-    known = [*dict.fromkeys(map(table_of, position.sources))]
     for text in projection.sources:
         named = reference(text)
-        table, version = find(named.parts, known)
-        pointer = version or named.version or ""
+        pointer = named.version or named.parts[-1]
         if not names.is_pointer(pointer):
             continue
-        now, _ = lake.table(table).snapshot().named(pointer)
+        table, _ = find(named.parts, lake.tables())
         read = {one.version for one in position.sources if one.table == str(table)}
-        if now is not None and now.number not in read:
+        now, _ = lake.table(table).snapshot().named(pointer)
+        # What is published of a staging table reads that; its own position has the pointer's table.
+        if read and now is not None and now.number not in read:
             return f"{table}{pointer} names version {now.number} now"
     return None

@@ -105,7 +105,7 @@ def test_rows_are_set_and_deleted_by_sql(shop: Lake) -> None:
         (["update", "--set", "n = '1'"], "is bigint, and its new value is string"),
         (["update", "--set", "n = 1.5"], "its new value is decimal(2,1)"),
         (["update", "--set", "total = 1.005"], "its new value is decimal(4,3)"),
-        (["update", "--set", "id = 1"], "is of the key of tap-shop.orders"),
+        (["update", "--set", "id = 1"], "is part of the key of tap-shop.orders"),
         (["update", "--set", "statsu = 'x'"], "did you mean status?"),
         (["update", "--set", "status"], "is not an assignment: write COLUMN = VALUE"),
         (["update", "--set", "n = 1, n = 2"], "'n' is set twice"),

@@ -274,7 +274,7 @@ def test_a_revert_names_what_came_while_java_started(
     monkeypatch.setattr("singerlake.engine.choice.SMALL", Work())
     monkeypatch.setattr("singerlake_cli.shared.begin_spark", meanwhile)
     done = run(shop, "revert", "tap-shop.orders", "--to-transaction", "1")
-    assert "meanwhile:\nnote: this undoes 1 later transaction: sync 3 (20" in done.stderr
+    assert "in the meantime:\nnote: this undoes 1 later transaction: sync 3 (20" in done.stderr
     undone = run_json(shop, "revert", "tap-shop.orders", "--to-transaction", "2")["undoes"]
     assert [one["transaction"] for one in undone] == [5, 4, 3]
 

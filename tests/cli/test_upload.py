@@ -201,7 +201,7 @@ def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes
     for content, says in (
         ("id,name\n1,x,y\n", "a.csv, line 2: has 3 cells, where the header has 2"),
         ("id,name\n1,x\n2\n", "a.csv, line 3: has 1 cell, where the header has 2"),
-        ('id,name\n1,"x\n', "a.csv, line 2, column 'name'|is never closed"),
+        ('id,name\n1,"x\n', "a.csv, line 2, column 'name'|unclosed quote"),
         ('id,name\n1,x"y\n', "a.csv, line 2, column 'name'|has a quote in it"),
         (b"id,name\n1,\xe9\n", "a.csv, line 2, column 'name'|is not in utf-8"),
         ("id,name\n,x\n", "a.csv, line 2, column 'id'"),

@@ -221,7 +221,7 @@ def test_files_from_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
         assert read(f"{at}/to//a", http=True) == _Site.body
         with pytest.raises(MissingFileError):
             read(f"{at}/gone", http=True)
-        with pytest.raises(InputError, match="answers 403"):
+        with pytest.raises(InputError, match="answered 403"):
             read(f"{at}/secret?token=hidden", http=True)
         for path in ("a", "endless"):
             with pytest.raises(InputError, match="file_http_max_bytes, 1,000"):

@@ -315,14 +315,14 @@ def test_entry_whose_version_has_pointers_already_is_damaged(table: Table) -> No
         decode_entry(seal_entry(wrong)[1], head.number, "it")
 
 
-@pytest.mark.parametrize("incremental", ["true", "false"])
+@pytest.mark.parametrize("more", ["incremental: true", "incremental: false"])
 def test_projection_follows_its_pointer_both_ways(
-    table: Table, lake: Lake, tmp_path: Path, incremental: str
+    table: Table, lake: Lake, tmp_path: Path, more: str
 ) -> None:
     file, out = tmp_path / "projections.yml", tmp_path / "out"
     file.write_text(
         "version: 1\nprojections:\n"
-        f"- {{name: s, from: tap.s@current, to: {out}, format: csv, incremental: {incremental}}}\n"
+        f"- {{name: s, from: tap.s@current, to: {out}, format: csv, {more}}}\n"
     )
 
     def published() -> tuple[str, set[str]]:
@@ -357,3 +357,21 @@ def test_tap_emits_the_version_that_the_pointer_names(table: Table, lake: Lake) 
     assert [record["id"] for record in tap.run(lake, **settings).records()] == [1]
     point(table.store, table.snapshot(), "current", "2")
     assert sorted(record["id"] for record in tap.run(lake, **settings).records()) == [1, 2]
+
+
+@pytest.mark.usefixtures("spark")
+def test_staged_projection_follows_its_pointer_both_ways(
+    table: Table, lake: Lake, tmp_path: Path
+) -> None:
+    file, out = tmp_path / "projections.yml", tmp_path / "out"
+    where = f"from: tap.s@current, stage: staging.s, to: {out}, format: csv"
+    file.write_text(f"version: 1\nprojections: [{{name: s, {where}}}]\n")
+    for version, rows in (("1", {"1"}), ("2", {"1", "2"}), ("1", {"1"})):
+        point(table.store, table.snapshot(), "current", version)
+        done = run(lake, "publish", "--all", "--projections", str(file))
+        assert done.exit_code == 0, done.output
+        latest = json.loads((out / "_latest.json").read_text())
+        files = [(out / latest["folder"] / one["path"]).read_text() for one in latest["files"]]
+        assert {line for text in files for line in text.splitlines()[1:]} == rows
+        again = run(lake, "publish", "--all", "--projections", str(file))
+        assert "up to date" in again.stdout

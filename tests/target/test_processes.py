@@ -325,7 +325,7 @@ def test_a_state_that_goes_to_a_full_disk(tmp_path: Path) -> None:
             timeout=60,
         )
     assert done.returncode == StoreError.exit_code
-    assert b"nobody took the STATE from standard output: No space left" in done.stderr
+    assert b"STATE could not be written to standard output: No space left" in done.stderr
     assert b"Exception ignored" not in done.stderr
 
 
@@ -337,7 +337,7 @@ def test_a_standard_output_that_is_closed(tmp_path: Path) -> None:
         shell, input=text(PLAIN), stderr=subprocess.PIPE, env=env, check=False, timeout=60
     )
     assert done.returncode == StoreError.exit_code
-    assert b"nobody took the STATE from standard output: it is closed" in done.stderr
+    assert b"STATE could not be written to standard output: it is closed" in done.stderr
     assert b"Traceback" not in done.stderr
 
 

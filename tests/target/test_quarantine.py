@@ -241,7 +241,7 @@ def test_the_last_line_says_so_and_ls_counts_them(
     said = done.stderr.decode()
     assert "hunter2" not in said
     assert "committed 2 records to 2 tables" in said
-    assert "refused 1 line" in said
+    assert "rejected 1 line" in said
     last = said.splitlines()[-1]
     assert f"quarantined: 1 line in {TAP}.a__rejected (the first is line 5)" in last
     listed = {row["table"]: row["rejected"] for row in call.run_json(str(lake), "ls")}

@@ -303,7 +303,7 @@ def test_a_summary_is_never_that_of_an_earlier_run(tmp_path: Path) -> None:
 def test_a_summary_goes_into_no_pipe_that_nobody_reads(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         run(tmp_path / "lake", GOOD, summary_file=str(pipe))
     assert not (tmp_path / "lake").exists()
 
