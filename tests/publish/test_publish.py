@@ -435,7 +435,7 @@ def test_a_dry_run_is_told_what_the_run_would_be(
 ) -> None:
     orders = shop["tap-shop.orders"]
     for options, says in (
-        ({"order_by": "totl"}, "no column of its rows"),
+        ({"order_by": "totl"}, "not a column of its rows"),
         ({"partition_by": "month(city)"}, "cannot be partitioned by"),
         ({"where": "rand() > 2"}, "rand"),
     ):
