@@ -200,15 +200,16 @@ def program(tmp_path: Path) -> Iterator[Any]:
     where = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": _java_home()}
 
     def start(lake: Lake, folder: Path, limit: int) -> subprocess.Popen[str]:
-        made = subprocess.Popen(
-            [sys.executable, "-c", _QUERY, lake.store.uri, str(folder), str(limit)],
-            cwd=tmp_path,
-            env={**os.environ, **where},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
+        with (tmp_path / "stderr").open("w") as errors:
+            made = subprocess.Popen(
+                [sys.executable, "-c", _QUERY, lake.store.uri, str(folder), str(limit)],
+                cwd=tmp_path,
+                env={**os.environ, **where},
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
         begun.append(made)
         return made
 
@@ -254,7 +255,8 @@ def test_a_query_that_is_killed_anywhere_gives_every_transaction_once(
         _kill(made)
     assert killed >= 2
     made = program(lake, folder, 3)
-    assert made.communicate(timeout=300)[0].endswith("done\n")
+    done = made.communicate(timeout=300)[0].endswith("done\n")
+    assert done, (tmp_path / "stderr").read_text()[-10_000:]
     rows = spark.read.parquet(str(folder / "sink")).collect()
     assert Counter((row.id, row._transaction) for row in rows) == wanted
     offsets = [json.loads(f.read_text().splitlines()[-1]) for f in _offsets(folder)]
