@@ -220,7 +220,9 @@ def test_what_is_wrong_with_rows_is_said_with_line_and_value_and_nothing_changes
     write("a.jsonl", '{"id": 1, "name": 5}\n{"id": 1')
     result = run(shop, "upload", ORDERS, "a.jsonl", "--rejects", "r.jsonl")
     check_refused(
-        result, 5, "2 problems|line 1, column 'name': '5' is not a valid string|line 2: '{\"id\": 1'"
+        result,
+        5,
+        "2 problems|line 1, column 'name': '5' is not a valid string|line 2: '{\"id\": 1'",
     )
     listed = [json.loads(line) for line in Path("r.jsonl").read_text().splitlines()]
     assert [(one["line"], one["column"]) for one in listed] == [(1, "name"), (2, None)]
