@@ -169,7 +169,7 @@ variants: .venv/installed-dev
 	SINGERLAKE_TESTS=all $(BIN)/python -m pytest -m variant $(ARGS)
 
 faults: .venv/installed-dev
-	SINGERLAKE_FAULTS=all $(BIN)/python -m pytest tests/faults $(ARGS)
+	SINGERLAKE_FAULTS=all $(BIN)/python -m pytest tests/faults tests/sql/test_stream.py $(ARGS)
 
 SECONDS ?= 120
 soak: .venv/installed-dev

@@ -224,6 +224,9 @@ def _kill(program: subprocess.Popen[str]) -> None:
     program.wait()
 
 
+@pytest.mark.skipif(
+    os.environ.get("SINGERLAKE_FAULTS") != "all", reason="five minutes of kills: make faults"
+)
 @pytest.mark.usefixtures("processes", "long_runs")
 def test_a_query_that_is_killed_anywhere_gives_every_transaction_once(
     lake: Lake, spark: SparkSession, tmp_path: Path, program: Any
