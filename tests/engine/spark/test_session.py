@@ -21,6 +21,7 @@ SCRIPT = """
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
 from tests.frozen import freeze_on_spark as freeze
+from tests.needs import MORE
 from singerlake.sql.queries.query import query
 from singerlake.engine.spark.jvm.session import session
 from tests.build import commit_rows
@@ -40,6 +41,7 @@ for wrong in ("select nope from tap.s", "selct", "select id / 0 from tap.s"):
 """
 
 
+@MORE
 @pytest.mark.usefixtures("processes")
 def test_nothing_but_the_answer_reaches_the_terminal(tmp_path: Path) -> None:
     work, temporary = tmp_path / "work", tmp_path / "tmp"

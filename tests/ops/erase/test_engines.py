@@ -33,6 +33,7 @@ from tests.cli.call import run
 from tests.erasing import WHY, erase
 from tests.frozen import on
 from tests.histories import here
+from tests.needs import MORE
 from tests.ops.rows_back.histories import NAME
 from tests.ops.test_both_engines import CORPUS, said
 
@@ -81,11 +82,11 @@ def told(table: Table) -> list[Any]:
     ("tasks", "name"),
     [
         (2_000, "random"),
-        (2_000, "compound keys"),
+        pytest.param(2_000, "compound keys", marks=MORE),
         (block_tasks.TASK_BYTES, "keyless"),
-        (2_000, "all kinds of keys"),
-        (block_tasks.TASK_BYTES, "other schemas"),
-        (block_tasks.TASK_BYTES, "activations"),
+        pytest.param(2_000, "all kinds of keys", marks=MORE),
+        pytest.param(block_tasks.TASK_BYTES, "other schemas", marks=MORE),
+        pytest.param(block_tasks.TASK_BYTES, "activations", marks=MORE),
     ],
 )
 def test_erasures_leave_the_same(
