@@ -15,13 +15,13 @@ from pyspark.sql import SparkSession
 from singerlake.engine.spark.jvm import java, launch
 from singerlake.engine.spark.jvm import session as sessions
 from singerlake.errors import SingerlakeError
+from tests.needs import MORE
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = """
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
 from tests.frozen import freeze_on_spark as freeze
-from tests.needs import MORE
 from singerlake.sql.queries.query import query
 from singerlake.engine.spark.jvm.session import session
 from tests.build import commit_rows
