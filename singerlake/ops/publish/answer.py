@@ -135,8 +135,6 @@ def why_all(
         return f"{then.table} is not the same table that was read before"
     if (erased := erased_since(then, head)) is not None:
         return erased
-    if then.transaction > now.transaction:
-        return f"an earlier version of {then.table} is read than before"
     if not head.readable(then.transaction):
         return f"the history of {then.table} has expired past the last refresh"
     if not head.filed(then.transaction).reads_like(snapshot):

@@ -399,7 +399,7 @@ def test_what_becomes_of_the_source_is_followed(spark: SparkSession, lake: Lake)
     refreshed(RefreshKind.COMPARED, "the columns of tap-shop.orders have changed")
     drop_table(lake.store, table.snapshot(), AlterOptions())
     sync(lake, order(1))
-    assert counts(refreshed(RefreshKind.COMPARED, "another table")) == (0, 0, 5)
+    assert counts(refreshed(RefreshKind.COMPARED, "not the same table")) == (0, 0, 5)
 
 
 def test_a_staging_table_is_a_source_like_any_other(spark: SparkSession, lake: Lake) -> None:
