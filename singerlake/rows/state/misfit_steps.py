@@ -111,7 +111,7 @@ class MisfitCounter:
 def _key_text(value: Any, name: str, error: str | None) -> str:
     """Spell a part of a row's key; one that its column cannot hold as what is said of it does."""
     if error is not None:
-        said, of, _ = error.rpartition(f" of column {name!r} is no ")
+        said, of, _ = error.rpartition(f" of column {name!r} is not a valid ")
         _, the, text = said.partition("the value ")
         if of and the:
             return text
