@@ -134,13 +134,12 @@ def _index(lake: Lake, state: TableState, choice: EngineChoice) -> Index:
     if not state.from_log:
         raise OutsideError("a table without a log")
     table, kept = lake.table(state.table), state.earliest_equal()
-    there = index.sound(table, kept)
-    if choice.name != LOCAL:
-        if there is not None and there.bytes > MATERIALIZED_BYTES:
-            raise OutsideError(f"the table {state.table}, which is large")
-        if there is None and not reading(kept).fits(choice.limit):
+    if choice.name != LOCAL and not reading(kept).fits(choice.limit):
+        there = index.sound(table, kept)
+        if there is None:
             raise OutsideError(f"the table {state.table}, which is large and not materialized yet")
-    if there is not None:
+        if there.bytes > MATERIALIZED_BYTES:
+            raise OutsideError(f"the table {state.table}, which is large")
         return there
     made = building.ensure_if_kept(LocalEngine(), table, state, shown=True)
     if made is None:
