@@ -8,7 +8,6 @@ from singerlake.lake import Lake, Table
 from singerlake.log.versions import erasure_words
 from singerlake.site.citation import Cited, cited_version
 from singerlake.site.lists import lake_title
-from singerlake.site.pages import Version
 
 
 def cite_version(lake: Lake, table: Table, ref: TableRef) -> tuple[Cited, list[str]]:
@@ -35,6 +34,5 @@ def cite_version(lake: Lake, table: Table, ref: TableRef) -> tuple[Cited, list[s
         )
     said = lake.annotations()
     owner = said.table(ref.table).owner or said.tap(ref.table.tap).owner or said.owner
-    known = {name: getattr(version, name) for name in Version.__struct_fields__}
-    cited = cited_version(lake_title(lake.store.uri), str(ref.table), owner, Version(**known))
+    cited = cited_version(lake_title(lake.store.uri), str(ref.table), owner, version)
     return cited, erasure_words(version)

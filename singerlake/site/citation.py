@@ -7,19 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from singerlake.format.log import FrozenVersion
 from singerlake.site import words
 from singerlake.site.pages import TableSummary, Version
 
 _LONGEST = 200
 """Characters of a name; a citation is a sentence."""
-
-
-@dataclass(frozen=True)
-class Citation:
-    """A version's citation, as a sentence and as an entry of BibTeX."""
-
-    text: str
-    bibtex: str
 
 
 @dataclass(frozen=True)
@@ -113,7 +106,9 @@ class Cited:
         return document
 
 
-def cited_version(publisher: str, table: str, owner: str | None, version: Version) -> Cited:
+def cited_version(
+    publisher: str, table: str, owner: str | None, version: Version | FrozenVersion
+) -> Cited:
     """Return a version as cited data.
 
     Args:
@@ -133,10 +128,9 @@ def cited_version(publisher: str, table: str, owner: str | None, version: Versio
     )
 
 
-def citation(title: str, table: TableSummary, version: Version) -> Citation:
+def citation(title: str, table: TableSummary, version: Version) -> Cited:
     """Cite a version on the site."""
-    cited = cited_version(title, table.name, table.said.owner, version)
-    return Citation(cited.text, cited.bibtex)
+    return cited_version(title, table.name, table.said.owner, version)
 
 
 def bibtex_key(text: str) -> str:

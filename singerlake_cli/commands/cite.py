@@ -44,7 +44,7 @@ def command(shared: Shared, version: str, form: str) -> None:
 
     lake = shared.lake()
     table, ref = lake.find(version)
-    cited, notes = cite_version(lake, table, TableRef(ref.table, ref.version))
+    cited, notes = cite_version(lake, table, ref)
     for note in notes:
         shared.output.note(note)
     document: dict[str, Any] = {

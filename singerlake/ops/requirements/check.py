@@ -147,14 +147,8 @@ def check_snapshot(
     built = building.ensure(engine, table, at, shown=True)
     rows = content.count_rows(engine, built)
     unmet = [*_unmet(Subject(table, head, at, built, rows, engine, choice), requirements)]
-    if in_sql(requirements):
-        unmet += unmet_in_sql(table, requirements, {table.name: at.number}, choice)
+    unmet += unmet_in_sql(table, requirements, {table.name: at.number}, choice)
     return unmet
-
-
-def in_sql(requirements: Sequence[Requirement]) -> bool:
-    """Tell whether one of some requirements is a statement."""
-    return any(one.measure == "sql" for one in requirements)
 
 
 def _unmet(subject: Subject, requirements: Sequence[Requirement]) -> Iterator[Unmet]:

@@ -142,9 +142,6 @@ def _index(lake: Lake, state: TableState, choice: EngineChoice) -> Index:
             raise OutsideError(f"the table {state.table}, which is large")
         return there
     made = building.ensure_if_kept(LocalEngine(), table, state, shown=True)
-    if made is not None and index.unsound(made) is not None:
-        index.drop(table, kept)  # a file is not what was written
-        made = building.ensure_if_kept(LocalEngine(), table, state, shown=True)
     if made is None:
         raise OutsideError(f"the table {state.table}, whose rows cannot be materialized")
     return made
