@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,8 @@ _MOST_FAILED = 1000
 """Braces of one line that may begin no object: what has more is no JSON."""
 _BETWEEN = " \t\r\n,[\ufeff\ufffd"
 """What may stand before an object: white space, the marks of an encoding, another of a list."""
+_BEGINS = re.compile(r"\{\s*(?:\\*\"|\\*$)")
+"""An object that was cut off: its first name begins, or nothing does. Packed bytes have braces."""
 
 
 class Members(dict[str, Any]):
@@ -53,7 +56,7 @@ def embedded(text: str) -> tuple[Sequence[Members], str]:
             document, after = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             failed, after = failed + 1, at + 1
-            if not cut_off and not text[end:at].strip(_BETWEEN):
+            if not cut_off and _BEGINS.match(text, at) and not text[end:at].strip(_BETWEEN):
                 cut_off = text[at:]
         else:
             found.append(document)

@@ -235,7 +235,8 @@ class Key(Sought):
             digits = f"{abs(number):f}"
             digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
             digits = digits.removeprefix("0") or digits  # a string may have more zeros, or none
-            alone = rb"(?:^|[^0-9])0*" + re.escape(digits).encode() + rb"(?:\.?0+)?(?:[^0-9]|$)"
+            more = rb"0*" if "." in digits else rb"(?:\.0*)?"
+            alone = rb"(?:^|[^0-9.])0*" + re.escape(digits).encode() + more + rb"(?:[^0-9.]|$)"
             patterns += [alone, _EXPONENT, _ESCAPED_DIGIT]
         return spelling.either(patterns)
 

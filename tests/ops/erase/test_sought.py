@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from singerlake.errors import UsageError
 from singerlake.format.names import TableName
@@ -116,6 +118,23 @@ def test_a_refused_line_is_a_row_within_a_row() -> None:
 def test_a_line_that_was_cut_off_counts() -> None:
     assert found(key("17"), message('{"id": 17, "name": "Ada"}')[:-10])
     assert not found(key("17"), message('{"id": 16, "name": "Ada"}')[:-10])
+
+
+@pytest.mark.parametrize("number", ["170", "1700", "1.17", "17.5", "117", "0.17"])
+def test_a_number_that_begins_or_ends_as_the_key_is_another(number: str) -> None:
+    assert not found(key("17"), f'{{"id": {number}, "name": "A')
+
+
+@given(st.sampled_from(["17", "170", "1.5", "0.25", "0"]), st.integers(0, 3), st.integers(0, 3))
+def test_zeros_around_a_number_that_was_cut_off(text: str, before: int, after: int) -> None:
+    point = "" if "." in text or not after else "."
+    number = f"{'0' * before}{text}{point}{'0' * after}"
+    assert found(key(text, kind=Kind.DECIMAL), f'{{"id": "{number}", "name": "A')
+
+
+def test_a_brace_in_packed_bytes_begins_no_object() -> None:
+    packed = b'\xf0{\x01\x02{"id":[1,170]} 17'
+    assert not key("17").in_line(packed, only_own=True)
 
 
 def test_rows_of_other_streams_count_only_where_asked() -> None:
