@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from singerlake.annotations.requirement import Requirement, parse_all
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import MisfitsError, NotFoundError, SingerlakeError, UsageError
@@ -25,7 +26,6 @@ from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.ops.point import Pointed, point, pointer_name
 from singerlake.ops.requirements.check import check_snapshot, requirements_error
-from singerlake.ops.requirements.requirement import Requirement, parse_all
 from singerlake.rows.blocks.misfits import ColumnMisfits, ways_out
 from singerlake.rows.state.fingerprint import Content
 from singerlake.rows.state.parquet_parts import IndexDamagedError

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from singerlake.annotations.requirement import Requirement, parse_all
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError
 from singerlake.format.lake_log import LakeVersion
@@ -25,7 +26,6 @@ from singerlake.ops.requirements.check import (
     requirements_error,
     unmet_in_sql,
 )
-from singerlake.ops.requirements.requirement import Requirement, parse_all
 from singerlake.snapshot.from_blocks import reading
 
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
+from singerlake.annotations.requirement import CHANGES, Requirement
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import RequirementsError, UsageError
@@ -24,7 +25,6 @@ from singerlake.ops.diff.diff import Counts
 from singerlake.ops.diff.table import DiffOptions, diff
 from singerlake.ops.requirements import measures
 from singerlake.ops.requirements.measures import ORDERED, SUMMED, ColumnMeasure
-from singerlake.ops.requirements.requirement import CHANGES, Requirement
 from singerlake.quantities import count
 from singerlake.safe_text import visible
 from singerlake.snapshot import building, content
