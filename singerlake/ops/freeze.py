@@ -363,11 +363,7 @@ def plan(
         UsageError: The table has no log, or the label cannot be one or is taken.
         NotFoundError: There is no such transaction.
     """
-    if not snapshot.from_log:
-        raise UsageError(
-            f"{snapshot.table} has lost its log, which would record the version: rebuild it with: "
-            f"singerlake rebuild {snapshot.table}"
-        )
+    snapshot.check_log()
     check_label(label)
     if taken := conflicts.taken_label(snapshot, label):
         raise UsageError(taken)
