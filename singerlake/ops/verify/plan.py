@@ -28,9 +28,9 @@ from singerlake.log.inventory import LAKE_FILE_HINT, LostTable
 from singerlake.log.rewriting import Erasures
 from singerlake.log.table_state import TableState
 from singerlake.log.unfolding import entries_of
-from singerlake.ops.sign.check import check_notes
 from singerlake.ops.verify.data_files import ends_before
 from singerlake.ops.verify.problems import BACKUP, Problem
+from singerlake.ops.verify.signatures import check_notes
 from singerlake.storage.base import KeyMissingError, Listed, Store
 
 _SHOWN = 160

@@ -20,7 +20,7 @@ class Problem:
 
     Attributes:
         what: ``lake``, ``tap``, ``table``, ``log``, ``manifest``, ``file``, ``block``, ``version``,
-            ``signature``, ``head``, ``value`` or ``index``.
+            ``signer``, ``head``, ``value`` or ``index``.
         where: The key on the store, and the place in it.
         expected: What should be there.
         found: What is.

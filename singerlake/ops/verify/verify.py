@@ -14,9 +14,9 @@ from singerlake.errors import RuntimeMissingError, SingerlakeError
 from singerlake.format.names import TableName
 from singerlake.lake import Table
 from singerlake.log import log
-from singerlake.ops.sign.check import Signers
 from singerlake.ops.verify import whole_table
 from singerlake.ops.verify.problems import Report
+from singerlake.ops.verify.signatures import Signers
 from singerlake.ops.verify.upgrade import TableUpgrade, upgrade_of
 from singerlake.ops.verify.whole_table import check_size
 from singerlake.storage.base import Listed, Staged, Store, StoredObject

@@ -25,12 +25,12 @@ from singerlake.lake import Table
 from singerlake.log import catalogue
 from singerlake.log.folding import restored
 from singerlake.log.table_state import TableState
-from singerlake.ops.sign.check import Signers, check_signatures
 from singerlake.ops.verify import plan as checks
 from singerlake.ops.verify.checking import problems as checked
 from singerlake.ops.verify.data_files import check_ends, check_files
 from singerlake.ops.verify.files import NamedFile, check_file, check_lists, check_named, tasks_of
 from singerlake.ops.verify.problems import Problem, Report
+from singerlake.ops.verify.signatures import Signers, check_signatures
 from singerlake.rows.blocks import block_tasks, bounded_keys, type_prover
 from singerlake.rows.blocks.misfits import ways_out
 from singerlake.rows.state.fingerprint import Content, Proof, claims

@@ -37,10 +37,10 @@ def check_signatures(
         report.signatures += found
         if not any(one.signer and one.current for one in found):
             where, hint = f"version {version.number}", _hint(head.table, version)
-            report.add([Problem("signature", where, _EXPECTED, _why(found), hint)])
+            report.add([Problem("signer", where, _EXPECTED, _why(found), hint)])
     if not wanted and not head.dropped_at and not report.dropped:
         hint = f"freeze it with: singerlake freeze {head.table} --sign KEY"
-        report.add([Problem("signature", "versions", "a signed version", "no version", hint)])
+        report.add([Problem("signer", "versions", "a signed version", "no version", hint)])
 
 
 _EXPECTED = "a signature of an allowed signer"
@@ -88,7 +88,7 @@ def check_notes(head: TableState, entries: Sequence[Entry]) -> Iterator[Problem]
         for note in version.signed:
             where = head.table.transaction(note.transaction)
             for expected, found in _differences(version, note, entries):
-                yield Problem("signature", where, expected, found)
+                yield Problem("signer", where, expected, found)
 
 
 def _differences(
