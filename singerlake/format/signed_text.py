@@ -35,7 +35,7 @@ def signed_text(table: TableName, version: FrozenVersion, signed: Signed) -> byt
 
 
 def _lines(table: TableName, version: FrozenVersion, signed: Signed) -> Iterator[str]:
-    yield "singerlake version"
+    yield "singerlake-version-1"
     yield f"table {_quoted(str(table))}"
     yield f"version {version.number}"
     if version.label is not None:

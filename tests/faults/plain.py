@@ -200,7 +200,7 @@ class PlainTable:
         version = self._version(signed["version"], signed["head"])
         tap, stream = (unquote(part) for part in self.folder.split("/")[1:3])
         lines = [
-            "singerlake version",
+            "singerlake-version-1",
             f"table {json.dumps(f'{tap}.{stream}', ensure_ascii=False)}",
             f"version {version['number']}",
         ]

@@ -115,7 +115,7 @@ NOTE = SignatureNote(
 def test_text_has_each_fact_in_a_line() -> None:
     text = signed_text(TableName("tap", "bücher"), VERSION, NOTE)
     assert text.decode() == (
-        "singerlake version\n"
+        "singerlake-version-1\n"
         'table "tap.bücher"\n'
         "version 3\n"
         'label "q\\"3"\n'
