@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from singerlake import small_files
 from singerlake.errors import (
     ConflictError,
@@ -21,6 +23,7 @@ from singerlake.errors import (
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake.spreadsheet_cells import is_inert
 from singerlake_cli import output
+from singerlake_cli.lake_versions import signed_words
 from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
 
@@ -108,6 +111,8 @@ def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int
     for outcome in done.published:
         if outcome.error is not None:
             shared.output.error(outcome.error, outcome.projection)
+    for name, error in done.unsigned.items():
+        shared.output.error(error, name)
     if not (asked.options.dry_run or done.is_done):
         return ConflictError.exit_code
     return 0 if done.found else NotFoundError.exit_code
@@ -241,6 +246,7 @@ def _print(done: Erased, options: EraseOptions) -> None:
         if outcome.error is None:
             for line in outcome.words():
                 output.say(line)
+    _print_signed(done)
     for left in done.left:
         output.say(
             f"{left} still has such rows: its condition does not hold for all of them; erase "
@@ -253,6 +259,12 @@ def _print(done: Erased, options: EraseOptions) -> None:
     elif done.is_done and not options.dry_run:
         first = next(iter(done.tables))
         output.say(f"check that nothing is left with: singerlake erase --search {first} --key …")
+
+
+def _print_signed(done: Erased) -> None:
+    for name, signed in done.signed.items():
+        for one in signed:
+            output.say(signed_words(name, one))
 
 
 def _print_earlier(one: Earlier) -> None:
@@ -315,6 +327,11 @@ def _as_json(done: Erased, options: EraseOptions) -> dict[str, Any]:
         "also": others,
         "published": [as_json(outcome) for outcome in done.published],
         "due": [*done.due],
+        "signed": [
+            {"table": str(name), "version": one.version.number, **structs.asdict(one.signature)}
+            for name, signed in done.signed.items()
+            for one in signed
+        ],
         "still_with_rows": [str(name) for name in done.left],
         "earlier_versions": [{**asdict(one), "table": str(one.table)} for one in done.earlier],
     }

@@ -604,6 +604,7 @@ class Table(lake.Table):
         notify_downstream: timedelta | None = None,
         block: bool = False,
         purge_object_versions: bool = False,
+        sign: str | Path | None = None,
         wait: float = 600.0,
         dry_run: bool = False,
         engine: str | None = None,
@@ -630,6 +631,7 @@ class Table(lake.Table):
             block: Leave out whatever comes with these keys again.
             purge_object_versions: Also delete all earlier versions of the tables' objects that the
                 bucket keeps.
+            sign: The file of a key that signs what is left of versions; see :meth:`sign`.
             wait: How many seconds to wait for readers that may need what is to be deleted.
             dry_run: Only find out what would be done.
             engine: What reads and writes rows: ``local``, ``spark``, or ``auto`` for this process
@@ -651,6 +653,7 @@ class Table(lake.Table):
         from singerlake.ops.erase import tables as erasing
         from singerlake.ops.erase.plan import EraseOptions
         from singerlake.ops.erase.table import EraseRequest
+        from singerlake.ops.sign.openssh import SigningKey
 
         if isinstance(ids, str):
             raise UsageError("pass a list of ids, even for a single one")
@@ -663,8 +666,9 @@ class Table(lake.Table):
             *erasing.requests(within, tables or {}, said, where),
         ]
         telling = 0.0 if notify_downstream is None else notify_downstream.total_seconds()
+        signer = None if sign is None else SigningKey.of(sign)
         options = EraseOptions(
-            reason, dry_run, telling, block, purge_object_versions, lease_wait_seconds=wait
+            reason, dry_run, telling, block, purge_object_versions, signer, lease_wait_seconds=wait
         )
         file = None if projections is None else Path(projections)
         choice = self._choice(engine, spark)

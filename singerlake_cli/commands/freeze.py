@@ -19,6 +19,7 @@ from singerlake_cli.lake_versions import (
     frozen_words,
     note_comment,
     pointer_words,
+    signed_words,
 )
 from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
@@ -186,8 +187,6 @@ def command(
 def _say(table: Table, frozen: Frozen) -> None:
     output.say(frozen_words(table.name, frozen.version, new=frozen.new))
     if frozen.signed is not None:
-        from singerlake_cli.commands.sign import signed_words
-
         output.say(signed_words(table.name, frozen.signed))
     if frozen.pointer is not None:
         output.say(pointer_words(table.name, frozen.pointer))

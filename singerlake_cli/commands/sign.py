@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec import structs
@@ -15,10 +15,8 @@ from singerlake.format.signed_text import armored, signed_text, signing_key
 from singerlake.format.version_notes import SignatureNote
 from singerlake.lake import Lake, Table
 from singerlake_cli import output
+from singerlake_cli.lake_versions import signed_words
 from singerlake_cli.shared import Shared
-
-if TYPE_CHECKING:
-    from singerlake.ops.sign.sign import SignedVersion
 
 
 @click.command("sign")
@@ -98,15 +96,6 @@ def _sign(shared: Shared, chosen: list[tuple[Table, str]], key: Path) -> None:
 
     document = [{**_facts(name, one.version, one.signature), "new": one.new} for name, one in done]
     shared.output.result(lambda: document, say_all)
-
-
-def signed_words(table: TableName, done: SignedVersion) -> str:
-    """Describe the signature of a version."""
-    key = signing_key(done.signature.signature)
-    name = f"{table} version {done.version.number}"
-    if not done.new:
-        return f"{name} has a signature of {key} already (transaction {done.signature.transaction})"
-    return f"{name} is signed with {key} (transaction {done.signature.transaction})"
 
 
 def _as_json(table: TableName, version: FrozenVersion) -> list[dict[str, Any]]:

@@ -168,6 +168,19 @@ def test_freeze_signs_and_verify_needs_each_signature(
     assert [*plain.tables(plain.dump_folder(Path(lake.store.uri)))] == ["tap.s"]
 
 
+def test_command_erases_and_signs(lake: Lake, key: Path, allowed: Path) -> None:
+    frozen(filled(lake, 1, 2))
+    why = ("--key", "2", "--reason", "request 1", "--no-notify", "--engine", "local")
+    done = run(lake, "erase", "tap.s", *why, "--sign", str(key))
+    assert done.exit_code == 0, done.output
+    assert "tap.s version 1 is signed with SHA256:" in done.stdout
+    checked = run(lake, "verify", "tap.s", "--signed-by", str(allowed), "--engine", "local")
+    assert checked.exit_code == 0, checked.output
+    key.unlink()
+    refused = run(lake, "erase", "tap.s", *why, "--sign", str(key))
+    assert (refused.exit_code, "is not a file" in refused.stderr) == (2, True)
+
+
 @pytest.fixture
 def agent(key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An agent that holds the private key, of which only the public one is on disk."""

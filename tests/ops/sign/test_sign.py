@@ -32,6 +32,9 @@ from singerlake.lake import Lake, Table
 from singerlake.log.log import read_whole
 from singerlake.ops.delete_version import delete_version
 from singerlake.ops.drop import drop_table, undrop_table
+from singerlake.ops.erase import tables
+from singerlake.ops.erase.plan import EraseOptions
+from singerlake.ops.erase.table import EraseRequest
 from singerlake.ops.freeze import FreezeOptions, Frozen, freeze
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.resealing import reseal
@@ -421,3 +424,31 @@ def test_signed_data_is_what_protocol_sshsig_says() -> None:
     assert signed_with(b"hello\n", made) == signing_key(made) == key
     assert signed_with(b"hellp\n", made) is None
     assert packed(b"a") == b"\0\0\0\1a"
+
+
+def test_erase_signs_what_is_left_of_versions(table: Table, lake: Lake) -> None:
+    signed(table, "2")
+    frozen(filled(lake, 3))
+    options = EraseOptions("request 1", signer=BOB)
+    done = tables.erase(lake, [EraseRequest(table, ("2",))], options, HERE)
+    assert [one.version.number for one in done.signed[table.name]] == [2, 3]
+    assert done.is_done
+    assert [one.number for one in table.snapshot().frozen if one.signed] == [2, 3]
+    assert wrong(verified(table, "2")) == []
+    head = table.snapshot().number
+    again = tables.erase(lake, [EraseRequest(table, ("2",))], options, HERE)
+    assert [one.new for one in again.signed[table.name]] == [False, False]
+    assert table.snapshot().number == head
+    dumped(table)
+
+
+def test_erase_whose_signer_fails_has_erased_and_says_so(table: Table, lake: Lake) -> None:
+    """The same command signs, later, what the erasure left."""
+    asked = [EraseRequest(table, ("2",))]
+    done = tables.erase(lake, asked, EraseOptions("request 1", signer=Broken()), HERE)
+    assert str(done.unsigned[table.name]) == "the device is gone"
+    assert (done.found, done.is_done) == (True, False)
+    assert table.snapshot().version("2").rows == 1
+    later = tables.erase(lake, asked, EraseOptions("request 1", signer=BOB), HERE)
+    assert [one.new for one in later.signed[table.name]] == [True]
+    assert wrong(verified(table, "2")) == []
