@@ -23,6 +23,7 @@ from singerlake.errors import (
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake.spreadsheet_cells import is_inert
 from singerlake_cli import output
+from singerlake_cli.certificates import CertificateFiles
 from singerlake_cli.lake_versions import signed_words
 from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from singerlake.ops.erase.check import PublishedPlace
     from singerlake.ops.erase.earlier import Earlier
     from singerlake.ops.erase.plan import Erased as OfTable
+    from singerlake.ops.erase.table import EraseRequest
     from singerlake.ops.erase.tables import Erased
     from singerlake.publish.projection import Target
 
@@ -64,6 +66,7 @@ class Asked:
         words: Whether words in log entries are in the way.
         no_notify: Whether the note is left out that downstream targets are not notified.
         others: More tables, ``TABLE`` or ``TABLE where CONDITION``.
+        certificate: The name of the files of a certificate.
     """
 
     ids: tuple[str, ...]
@@ -74,6 +77,7 @@ class Asked:
     no_notify: bool = False
     others: tuple[str, ...] = ()
     projections: Path | None = None
+    certificate: Path | None = None
 
 
 def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int:
@@ -92,6 +96,7 @@ def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int
     """
     asked.options.check()
     ids = _ids(asked)
+    files = _certificate_files(asked)
     lake = shared.lake()
     from singerlake.ops.erase import tables
 
@@ -113,9 +118,39 @@ def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int
             shared.output.error(outcome.error, outcome.projection)
     for name, error in done.unsigned.items():
         shared.output.error(error, name)
+    if files is not None:
+        _certify(shared, lake, rows, asked, done, files)
     if not (asked.options.dry_run or done.is_done):
         return ConflictError.exit_code
     return 0 if done.found else NotFoundError.exit_code
+
+
+def _certificate_files(asked: Asked) -> CertificateFiles | None:
+    """Return the files of the certificate, which are checked before anything starts."""
+    if asked.certificate is None:
+        return None
+    if asked.options.dry_run:
+        raise UsageError("--certificate certifies an erasure: leave --dry-run out")
+    return CertificateFiles(asked.certificate, signed=asked.options.signer is not None)
+
+
+def _certify(
+    shared: Shared,
+    lake: Lake,
+    rows: Sequence[EraseRequest],
+    asked: Asked,
+    done: Erased,
+    files: CertificateFiles,
+) -> None:
+    """Search the lake for the rows, and write the certificate."""
+    from singerlake.ops.erase.certificate import certificate
+
+    with working("reading the whole lake for the certificate"):
+        places = published_places(lake, asked.projections)
+        found = certificate(lake, rows, asked.options, done, places)
+    signer = asked.options.signer
+    files.write(found, None if signer is None else signer.sign)
+    shared.output.note(f"certificate: {', '.join(map(str, files.paths))}")
 
 
 def _others(texts: Sequence[str]) -> dict[str, str | None]:

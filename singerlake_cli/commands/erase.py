@@ -115,6 +115,13 @@ SHOWN = 50
     help="Sign what is left of versions with this key of OpenSSH: see singerlake sign.",
 )
 @click.option(
+    "--certificate",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Then search the whole lake, and write a certificate, without any value of the rows: "
+    "FILE.json and FILE.html, with --sign also FILE.json.sig.",
+)
+@click.option(
     "--table",
     "others",
     multiple=True,
@@ -150,6 +157,7 @@ def command(
     revoke_notices: bool,
     no_notify: bool,
     key_file: Path | None,
+    certificate: Path | None,
     others: tuple[str, ...],
     projections: Path | None,
     choice: EngineChoice,
@@ -213,7 +221,9 @@ def command(
         lease_wait_seconds=wait,
     )
     words = not allow_text_mentions
-    asked = erasing.Asked(keys, where, ids_from, options, words, no_notify, others, projections)
+    asked = erasing.Asked(
+        keys, where, ids_from, options, words, no_notify, others, projections, certificate
+    )
     context.exit(erasing.erase(shared, table, asked, choice))
 
 

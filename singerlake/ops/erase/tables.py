@@ -48,6 +48,8 @@ class Erased:
         earlier: What the bucket keeps of the tables' objects from before, where it keeps that.
         signed: The versions of the tables with the signatures that were asked for.
         unsigned: Why a table's versions could not be signed.
+        ids: The ids of the rows, by table, unless they were too many to be searched for. They are
+            for a search, and are not printed.
     """
 
     tables: Mapping[TableName, ErasedTable]
@@ -57,6 +59,7 @@ class Erased:
     earlier: Sequence[Earlier] = ()
     signed: Mapping[TableName, Sequence[SignedVersion]] = field(default_factory=dict)
     unsigned: Mapping[TableName, SingerlakeError] = field(default_factory=dict)
+    ids: Mapping[TableName, Sequence[str]] = field(default_factory=dict, repr=False)
 
     @property
     def found(self) -> bool:
@@ -236,7 +239,9 @@ class _Job:
         due = self._due()
         published = self._renewed(choice) if due else []
         signed, unsigned = self._sign()
-        return Erased(done, published, due, self._left(), self._earlier(done), signed, unsigned)
+        return Erased(
+            done, published, due, self._left(), self._earlier(done), signed, unsigned, self._ids
+        )
 
     def _sign(
         self,
