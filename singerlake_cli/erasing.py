@@ -118,9 +118,10 @@ def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int
             shared.output.error(outcome.error, outcome.projection)
     for name, error in done.unsigned.items():
         shared.output.error(error, name)
+    complete = True
     if files is not None:
-        _certify(shared, lake, rows, asked, done, files)
-    if not (asked.options.dry_run or done.is_done):
+        complete = _certify(shared, lake, rows, asked, done, files)
+    if not complete or not (asked.options.dry_run or done.is_done):
         return ConflictError.exit_code
     return 0 if done.found else NotFoundError.exit_code
 
@@ -141,8 +142,8 @@ def _certify(
     asked: Asked,
     done: Erased,
     files: CertificateFiles,
-) -> None:
-    """Search the lake for the rows, and write the certificate."""
+) -> bool:
+    """Search the lake for the rows, and write the certificate; tell whether nothing is left."""
     from singerlake.ops.erase.certificate import certificate
 
     with working("reading the whole lake for the certificate"):
@@ -151,6 +152,7 @@ def _certify(
     signer = asked.options.signer
     files.write(found, None if signer is None else signer.sign)
     shared.output.note(f"certificate: {', '.join(map(str, files.paths))}")
+    return bool(found["complete"])
 
 
 def _others(texts: Sequence[str]) -> dict[str, str | None]:

@@ -63,6 +63,7 @@ def certificate(
         "time": times.iso(times.now()),
         "by": current_user(),
         "lake": lake.store.uri,
+        "complete": done.is_done and all(one.is_clean for one in searched.values()),
         "asked": _asked(asked, options),
         "erased": [_erased(one.table, options, done) for one in asked],
         "published": [
@@ -198,7 +199,10 @@ def _remains(
 
 
 def _proofs(table: Table, options: EraseOptions) -> dict[str, Any]:
-    """What versions are now, and how the log shows it; verify computes it again."""
+    """Name the log entries that have the fingerprints, and signatures over these.
+
+    The fingerprints themselves stay in the log, where a later erasure can remove them.
+    """
     head = table.snapshot(dropped=True)
     entries = _entries(table, options)
     touched = {one.version for entry in entries for one in entry.erased}
@@ -217,8 +221,6 @@ def _proof(table: TableName, version: FrozenVersion) -> dict[str, Any]:
     return {
         "version": version.number,
         "rows": version.rows,
-        "fingerprint": version.fingerprint,
-        "record_fingerprint": version.record_fingerprint,
         "signatures": [
             {
                 "key": signing_key(note.signature),

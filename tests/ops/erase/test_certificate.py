@@ -55,6 +55,7 @@ def test_certificate_states_what_was_done_and_searched(
     table: Table, lake: Lake, tmp_path: Path
 ) -> None:
     found = certified(lake, tmp_path)
+    assert found["complete"]
     assert found["asked"]["reason"] == "request 12"
     assert found["asked"]["tables"] == [{"table": "tap.people", "rows": "1 by their ids"}]
     (erased,) = found["erased"]
@@ -71,18 +72,20 @@ def test_certificate_states_what_was_done_and_searched(
     (proof,) = found["proofs"]
     log = {entry.number: entry for entry in table.entries()}
     assert proof["log"] == [{"transaction": 6, "chain": log[6].chain}]
-    assert [(one["version"], one["rows"], one["fingerprint"]) for one in proof["versions"]] == [
-        (one.number, one.rows, one.fingerprint) for one in table.snapshot().frozen
-    ]
+    assert [(one["version"], one["rows"]) for one in proof["versions"]] == [(1, 1), (2, 2)]
     assert any("backups" in one["what"] for one in found["remains"])
 
 
-def test_certificate_has_no_value_of_the_person(table: Table, lake: Lake, tmp_path: Path) -> None:
-    old = {one.fingerprint for one in table.snapshot().frozen}
+def test_certificate_has_no_value_and_no_fingerprint(
+    table: Table, lake: Lake, tmp_path: Path
+) -> None:
+    """It is kept outside of the lake, where no later erasure can remove fingerprints."""
+    proofs = {one.fingerprint for one in table.snapshot().frozen}
     certified(lake, tmp_path)
+    proofs |= {one.fingerprint for one in table.snapshot().frozen}
     for path in (tmp_path / "c.json", tmp_path / "c.html"):
         text = path.read_text()
-        assert not [word for word in (ADA, NAME, "Ada L", *old) if word in text], path
+        assert not [word for word in (ADA, NAME, "Ada L", *proofs) if word in text], path
 
 
 def test_page_has_the_same_content_and_asks_for_nothing(
@@ -94,7 +97,7 @@ def test_page_has_the_same_content_and_asks_for_nothing(
     assert hashlib.sha256((tmp_path / "c.json").read_bytes()).hexdigest() in body
     for word in ("request 12", "tap.people", "Not found", "It is not signed", "backups"):
         assert word in body, word
-    assert found["proofs"][0]["versions"][1]["fingerprint"] in body
+    assert found["proofs"][0]["log"][0]["chain"] in body
     assert not re.findall(r"(?:src|href)=|@import|url\(", text)
 
 
@@ -112,7 +115,7 @@ def test_second_run_certifies_what_the_first_erased(
     assert (other["erased"], other["searched"]) == ([], [])
 
 
-def test_certificate_lists_what_is_left(table: Table, lake: Lake) -> None:
+def test_certificate_lists_what_is_left(table: Table, lake: Lake, tmp_path: Path) -> None:
     asked = [EraseRequest(table, (ADA,))]
     root = Path(lake.store.uri)
     block = table.snapshot().blocks[0]
@@ -120,6 +123,8 @@ def test_certificate_lists_what_is_left(table: Table, lake: Lake) -> None:
     shutil.copy(root / table.name.data(block.file), kept)
     done = tables.erase(lake, asked, OPTIONS, HERE)
     found = certificate(lake, asked, OPTIONS, done)
+    assert (done.is_done, found["complete"]) == (True, False)
+    assert not certified(lake, tmp_path, code=4)["complete"]
     (place,) = found["searched"][0]["found"]
     assert (place["object"], place["count"]) == ("kept-by-hand.singer.gz", 1)
     assert any("the search found them" in one["why"] for one in found["remains"])
