@@ -29,7 +29,7 @@ from singerlake_cli.shared import Shared
     "or a hardware token holds.",
 )
 @click.option(
-    "--export",
+    "--out",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
@@ -57,10 +57,10 @@ def command(
     singerlake sign tap-shop.orders.3 --key ~/.ssh/id_ed25519
     singerlake sign tap-shop.orders@current tap-shop.items@current --key ~/.ssh/id_ed25519.pub
     singerlake sign tap-shop.orders.3
-    singerlake sign tap-shop.orders.3 --export signatures/
+    singerlake sign tap-shop.orders.3 --out signatures/
     """
     if key is not None and folder is not None:
-        raise UsageError("--export writes the signatures that there are: leave --key out")
+        raise UsageError("--out writes the signatures that there are: leave --key out")
     chosen = [_version(shared.lake(), text) for text in versions]
     if key is not None:
         _sign(shared, chosen, key)

@@ -127,7 +127,7 @@ def test_command_signs_lists_exports_and_verifies(
     assert f"has a signature of {name} already (transaction 3)" in again.stdout
     (facts,) = run_json(lake, "sign", "tap.s.1")
     assert (facts["key"], facts["version"], facts["rows"]) == (name, 1, 1)
-    written = run(lake, "sign", "tap.s.1", "--export", str(tmp_path / "out"))
+    written = run(lake, "sign", "tap.s.1", "--out", str(tmp_path / "out"))
     assert "1 signature written to" in written.stdout
     text = tmp_path / "out" / "tap.s.1.3.txt"
     assert text.read_text() == facts["text"]
@@ -139,9 +139,9 @@ def test_command_signs_lists_exports_and_verifies(
     assert checked.exit_code == 0, checked.output
     assert f"  version 1: signed by ada@example.org ({name}, " in checked.stdout
     assert "signs version 1" in run(lake, "history", "tap.s").stdout
-    assert run(lake, "sign", "tap.s.1", "--export", str(tmp_path / "out")).exit_code == 0
+    assert run(lake, "sign", "tap.s.1", "--out", str(tmp_path / "out")).exit_code == 0
     text.write_text("other")
-    taken = run(lake, "sign", "tap.s.1", "--export", str(tmp_path / "out"))
+    taken = run(lake, "sign", "tap.s.1", "--out", str(tmp_path / "out"))
     assert (taken.exit_code, "cannot be written: File exists" in taken.stderr) == (2, True)
 
 
@@ -245,7 +245,7 @@ def test_bad_input_is_refused_before_anything_starts(
         (["sign", "tap.s.1", "--key", str(text)], 2, "is not a key of OpenSSH"),
         (["sign", "tap.s", "--key", str(text)], 2, "tap.s is not a version"),
         (["sign", "tap.s.7"], 3, "no version '7'"),
-        (["sign", "tap.s.1", "--key", str(text), "--export", str(tmp_path)], 2, "leave --key out"),
+        (["sign", "tap.s.1", "--key", str(text), "--out", str(tmp_path)], 2, "leave --key out"),
         (["freeze", "tap.s", "--again", "--sign", str(text)], 2, "is not a key of OpenSSH"),
         (["freeze", "--all", "--sign", str(text)], 2, "--sign is for one table"),
         (["verify", "tap.s", "--signed-by", str(text)], 2, "not a file of allowed signers"),
