@@ -86,10 +86,7 @@ def signable(head: TableState, name: str) -> FrozenVersion:
         NotFoundError: There is no such version.
         UsageError: It cannot be.
     """
-    if not head.from_log:
-        raise UsageError(
-            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
-        )
+    head.check_log()
     version, _ = head.named(name)
     if version is None:
         raise UsageError(
