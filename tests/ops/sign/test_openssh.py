@@ -139,6 +139,7 @@ def test_command_signs_lists_exports_and_verifies(
     assert checked.exit_code == 0, checked.output
     assert f"  version 1: signed by ada@example.org ({name}, " in checked.stdout
     assert "signs version 1" in run(lake, "history", "tap.s").stdout
+    assert "signed: 1" in run(lake, "versions", "tap.s").stdout
     assert run(lake, "sign", "tap.s.1", "--out", str(tmp_path / "out")).exit_code == 0
     text.write_text("other")
     taken = run(lake, "sign", "tap.s.1", "--out", str(tmp_path / "out"))
