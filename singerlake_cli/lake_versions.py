@@ -15,7 +15,7 @@ from singerlake.errors import DataError, InvalidNameError, SingerlakeError, Usag
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
-from singerlake.format.signed_text import signing_key
+from singerlake.format.signed_text import key_of
 from singerlake.lake import Lake, Table
 from singerlake.log import lake_log, not_copied
 from singerlake.nearest import bare, offer
@@ -190,7 +190,7 @@ def pointer_words(table: TableName, done: Pointed) -> str:
 
 def signed_words(table: TableName, done: SignedVersion) -> str:
     """Describe the signature of a version."""
-    key = signing_key(done.signature.signature)
+    key = key_of(done.signature.signature)
     name = f"{table} version {done.version.number}"
     if not done.new:
         return f"{name} has a signature of {key} already (transaction {done.signature.transaction})"

@@ -95,6 +95,14 @@ def signing_key(signature: str) -> str:
     return f"SHA256:{digest}"
 
 
+def key_of(signature: str) -> str:
+    """Return the fingerprint of the key that made a signature; a word if it is not readable."""
+    try:
+        return signing_key(signature)
+    except ValueError:
+        return "unreadable"
+
+
 def _string(data: bytes, at: int) -> tuple[bytes, int]:
     (length,) = struct.unpack_from(">I", data, at)
     end = at + 4 + length

@@ -11,7 +11,7 @@ from msgspec import structs
 from singerlake.errors import UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
-from singerlake.format.signed_text import armored, signed_text, signing_key
+from singerlake.format.signed_text import armored, key_of, signed_text
 from singerlake.format.version_notes import SignatureNote
 from singerlake.lake import Lake, Table
 from singerlake_cli import output
@@ -107,7 +107,7 @@ def _facts(table: TableName, version: FrozenVersion, note: SignatureNote) -> dic
         "table": str(table),
         "version": version.number,
         **structs.asdict(note),
-        "key": signing_key(note.signature),
+        "key": key_of(note.signature),
         "signature": armored(note.signature),
         "text": signed_text(table, version, note).decode(),
     }
@@ -125,7 +125,7 @@ def _print(found: list[tuple[TableName, FrozenVersion]], folder: Path | None) ->
         for note in version.signed:
             output.say(
                 f"{name}: {output.count(note.rows, 'row')} signed with "
-                f"{signing_key(note.signature)} on {note.time[:19]}Z by {note.by} (transaction "
+                f"{key_of(note.signature)} on {note.time[:19]}Z by {note.by} (transaction "
                 f"{note.transaction})"
             )
     if folder is not None:

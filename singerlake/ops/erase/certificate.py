@@ -12,7 +12,7 @@ from typing import Any
 from singerlake.format import times
 from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.names import TableName
-from singerlake.format.signed_text import armored, signed_text, signing_key
+from singerlake.format.signed_text import armored, key_of, signed_text
 from singerlake.lake import Lake, Table
 from singerlake.log.commit import SOFTWARE, current_user
 from singerlake.ops.erase.check import PUBLISHED, PublishedPlace, Report, check
@@ -223,7 +223,7 @@ def _proof(table: TableName, version: FrozenVersion) -> dict[str, Any]:
         "rows": version.rows,
         "signatures": [
             {
-                "key": signing_key(note.signature),
+                "key": key_of(note.signature),
                 "text": signed_text(table, version, note).decode(),
                 "signature": armored(note.signature),
             }

@@ -15,7 +15,7 @@ from msgspec import structs
 from singerlake.errors import UsageError
 from singerlake.format import times
 from singerlake.format.log import Entry, FrozenVersion, Operation
-from singerlake.format.signed_text import content_hash, signed_text, signing_key
+from singerlake.format.signed_text import content_hash, key_of, signed_text
 from singerlake.format.version_notes import SignatureNote, Signed, VersionSignature
 from singerlake.log import conflicts
 from singerlake.log.commit import chain_id, commit, current_user, draft_entry, new_writer_id
@@ -65,7 +65,7 @@ def sign(store: Store, head: TableState, name: str, signer: Signer) -> SignedVer
     """
     version = signable(head, name)
     for note in version.signed:
-        if covers(version, note) and signing_key(note.signature) == signer.fingerprint:
+        if covers(version, note) and key_of(note.signature) == signer.fingerprint:
             return SignedVersion(version, note, new=False)
     made = _made(head, chain_id(store, head), version, signer)
 

@@ -301,6 +301,14 @@ def test_altered_signature_is_found(
     )
 
 
+def test_unreadable_signature_is_listed_and_does_not_stop_others(table: Table, lake: Lake) -> None:
+    signed(table, "1")
+    rewritten(table, 5, signature="QUJD")
+    listed = run(lake, "sign", "tap.s.1")
+    assert (listed.exit_code, "signed with unreadable on" in listed.stdout) == (0, True)
+    assert signed(table, "1").transaction == 6
+
+
 def test_entry_whose_version_is_signed_already_is_damaged(table: Table) -> None:
     signed(table, "2")
     key = table.name.transaction(4)
