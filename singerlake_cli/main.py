@@ -34,6 +34,7 @@ COMMANDS = {
     "freeze": "freeze",
     "versions": "versions",
     "point": "point",
+    "sign": "sign",
     "cite": "cite",
     "query": "query",
     "rows": "rows",

@@ -149,6 +149,9 @@ CASES = {
     "history --operation": Case(["history", TABLE, "--operation", "vacuum"], ["no transaction"]),
     "versions": Case(["versions", TABLE], ["version", LABEL, "of", "refunds"]),
     "point": Case(["point", TABLE, "current", "1"], ["points to version 1"]),
+    "sign": Case(
+        ["sign", f"{TABLE}.1"], ["version 1 is not signed; sign it with: singerlake sign"]
+    ),
     "cite": Case(["cite", f"{TABLE}.1"], ["Fingerprint"]),
     "locks": Case(["locks"], [TABLE, "table", "loader-7.example.org"]),
     "unlock": Case(["unlock", OTHER, "--yes"], ["there is no lock on"]),

@@ -28,6 +28,7 @@ EXAMPLES = {
     "history": ["tap.s"],
     "versions": ["tap.s"],
     "point": ["tap.s"],
+    "sign": ["tap.s.1"],
     "cite": ["tap.s.1"],
     "data-files": ["tap.s"],
     "locks": [],
@@ -62,7 +63,7 @@ EXAMPLES = {
     "erase": ["tap.s", "--key", "1", "--reason", "asked"],
 }
 """A use of each that is in the table."""
-NOTHING_THERE = {"cite": 3, "unlock": 3, "files": 2}
+NOTHING_THERE = {"cite": 3, "sign": 3, "unlock": 3, "files": 2}
 """What finds nothing to do here, with its exit code."""
 PROJECTIONS = "version: 1\nprojections:\n- name: s\n  from: tap.s\n  to: published/s\n"
 OTHERS = {"completion", "demo", "shell", "unpublish"}
