@@ -24,6 +24,8 @@ LAKE_LOCK = "raw/singerlake.lock"
 LAKE_LOG, NOT_COPIED = "versions/", "versions/not-copied.json"
 """The lake's own log, an object for each lake version; and what a copy has left out of them."""
 RAW = "raw/"
+BOOKMARKS = "bookmarks/"
+"""The bookmarks of pipelines, and their locks."""
 STAGING = ".staging/"
 SUFFIX = ".singer.gz"
 MAX_PART = 180
@@ -263,6 +265,31 @@ def tap_folder(tap: str) -> str:
 def lake_version(number: int) -> str:
     """Key of an entry of the lake's log."""
     return f"{LAKE_LOG}{number:012d}.json"
+
+
+def bookmark(state_id: str) -> str:
+    """Key of a pipeline's bookmark.
+
+    Raises:
+        InvalidNameError: The id is empty, not Unicode, or longer than 180 bytes encoded.
+    """
+    return f"{BOOKMARKS}{encode(state_id)}.json"
+
+
+def bookmark_lock(state_id: str) -> str:
+    """Key of the lock of a pipeline's bookmark."""
+    return f"{bookmark(state_id).removesuffix('.json')}.lock"
+
+
+def bookmark_id(key: str) -> str | None:
+    """The id of the pipeline in a bookmark's key, or None where it is not one."""
+    name = key.removeprefix(BOOKMARKS)
+    if name == key or "/" in name or not name.endswith(".json"):
+        return None
+    try:
+        return decode(name.removesuffix(".json"))
+    except InvalidNameError:
+        return None
 
 
 def catalogue(tap: str) -> str:

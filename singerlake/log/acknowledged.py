@@ -1,4 +1,7 @@
-"""The STATE that was let out once a transaction was in the log: where a tap goes on from there."""
+"""The STATE that was let out once a transaction was in the log: where a tap goes on from there.
+
+A revert or an undo turns it back: see :func:`turned_back_to`.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ from dataclasses import dataclass
 from singerlake.errors import NotFoundError
 from singerlake.format import tap_state
 from singerlake.format.log import Entry, Operation
-from singerlake.log.log import read_entries
+from singerlake.log.log import read_entries, sound_entries
 from singerlake.log.table_state import TableState
 from singerlake.storage.base import Store
 
 _TELLING = frozenset({Operation.SYNC, Operation.REVERT})
 """Operations whose entries tell of a STATE, or where else to look for it."""
+KEEP = "keep_bookmark"
+"""The member of a revert's metadata which says that bookmarks stay as they are."""
 _AT_ONCE = 16
 """Log entries that are read together, from the newest back."""
 
@@ -86,9 +91,56 @@ def is_state_kept(store: Store, head: TableState, number: int) -> bool:
     return True
 
 
+def turned_back_to(store: Store, head: TableState, since: int, until: int) -> int | None:
+    """Return the transaction to which a table was turned back, if a bookmark's rows are gone by it.
+
+    Goes from the head back, and past what reverts and undos took back: the syncs that are passed by
+    are those whose rows are gone. A revert of a revert brings them back.
+
+    Args:
+        since: The table's last transaction when the run read the bookmark that it began with. What
+            was taken back before then, the run has sent again.
+        until: A transaction at or after the last one that the bookmark's run had committed.
+
+    Returns:
+        The transaction whose STATE counts; None if no rows that the bookmark counts as sent are
+        gone.
+
+    Raises:
+        DamagedError: An entry of the log is lost or damaged.
+    """
+    if head.number < until:
+        return head.number  # the log lost its end, and the rows of a sync with it
+    at, found = head.number, None
+    while at > since:
+        to = None
+        if head.summary(at).operation == Operation.REVERT:
+            (entry,) = sound_entries(store, head.table, [at])
+            to = _went_back(entry)
+        if to is None:
+            at -= 1
+            continue
+        if _synced(head, to, min(at - 1, until)):
+            found = to
+        at = to
+    return found
+
+
+def keeping_bookmark(*, keep: bool) -> dict[str, bool]:
+    """Return what the metadata of a revert or an undo record of bookmarks."""
+    return {KEEP: True} if keep else {}
+
+
+def _synced(head: TableState, after: int, last: int) -> bool:
+    return any(one.operation == Operation.SYNC for one in head.transactions[after:last])
+
+
 def _went_back(entry: Entry) -> int | None:
-    """The transaction at whose state, or before what, a revert left the table; None for others."""
-    if entry.operation != Operation.REVERT:
+    """The transaction at whose state, or before what, a revert left the table; None for others.
+
+    None also for one that leaves bookmarks as they are.
+    """
+    if entry.operation != Operation.REVERT or entry.metadata.get(KEEP) is True:
         return None
     to, undone = (entry.metadata.get(name) for name in ("reverted_to", "undone"))
     if isinstance(to, int) and 0 < to < entry.number:
