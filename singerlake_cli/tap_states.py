@@ -66,7 +66,7 @@ def bookmark_note(table: Table, otherwise: str, *, keep: bool) -> str:
         otherwise: What to say if they are not in the lake.
         keep: Whether those in the lake stay as they are.
     """
-    kept = list(bookmarks.of_tap(table.store, table.name.tap))
+    kept = [one.id for one in bookmarks.all_of(table.store) if one.tap == table.name.tap]
     if not kept:
         return otherwise
     which = f"the bookmark{'' if len(kept) == 1 else 's'} {', '.join(kept)}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+import msgspec
+
 from singerlake.errors import DamagedError, InvalidNameError, UsageError
 from singerlake.format import metadata, names
 from singerlake.format.metadata import Bookmark
@@ -55,10 +57,47 @@ def ids(store: Store) -> list[str]:
     return sorted(one for one in found if one is not None)
 
 
-def of_tap(store: Store, tap: str) -> Iterator[str]:
-    """Yield the pipelines whose bookmarks go back with the tables of a tap."""
+def all_of(store: Store) -> Iterator[Bookmark]:
+    """Yield the bookmarks in the lake; one that cannot be read is skipped."""
     for state_id in ids(store):
         with suppress(DamagedError):
             found = read(store, state_id)
-            if found is not None and found.tap == tap:
-                yield state_id
+            if found is not None:
+                yield found
+
+
+class _Spelled(msgspec.Struct):
+    """A bookmark's bytes, as they are."""
+
+    data: bytes
+
+
+def spelled(store: Store) -> dict[str, bytes]:
+    """Return the bookmarks in the lake as they are spelled, by their keys."""
+    found = {}
+    for state_id in ids(store):
+        with suppress(KeyMissingError):
+            key = key_of(state_id)
+            found[key] = store.get(key).data
+    return found
+
+
+def put(store: Store, key: str, data: bytes) -> None:
+    """Write a bookmark as it is spelled, over whatever is there, by a conditional write."""
+    from singerlake.log.shared_file import merge  # late: with locks, which no reader needs
+
+    def read_present() -> tuple[_Spelled, str | None]:
+        try:
+            present = store.get(key)
+        except KeyMissingError:
+            return _Spelled(b""), None
+        return _Spelled(present.data), present.etag
+
+    merge(
+        store,
+        key,
+        read_present,
+        lambda there: None if there.data == data else _Spelled(data),
+        sure=True,
+        spell=lambda one: one.data,
+    )

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from singerlake.errors import NotFoundError, SingerlakeError, UsageError
-from singerlake.format import times
+from singerlake.format import metadata, times
 from singerlake.format.metadata import Bookmark, Span
 from singerlake.format.names import TableName, bookmark_lock
 from singerlake.lake import Lake
@@ -24,7 +24,6 @@ from singerlake.log import bookmarks
 from singerlake.log.acknowledged import Acknowledged, acknowledged_by, turned_back_to
 from singerlake.log.capabilities import open_for_writing
 from singerlake.log.locks.lock import Waiting, WriterLock, new_writer_id
-from singerlake.log.shared_file import merge, read_or_new
 from singerlake.log.table_state import TableState
 
 SINGER_STATE = "singer_state"
@@ -124,7 +123,9 @@ def get_bookmark(lake: Lake, state_id: str) -> Answer:
     found = _turned_back(lake, kept, heads)
     if not found:
         return Answer(state_id, tap, bytes(kept.completed), bytes(kept.partial), seen)
-    back = [TurnedBack(table, to, one and one.transaction) for table, to, one in found]
+    back = [
+        TurnedBack(table, to, None if one is None else one.transaction) for table, to, one in found
+    ]
     states = [one for _, _, one in found if one is not None]
     if len(states) < len(found):
         return Answer(state_id, tap, None, None, seen, back)
@@ -157,7 +158,7 @@ def set_bookmark(lake: Lake, state_id: str, given: GivenBookmark) -> Answer:
             for table, head in heads.items()
         },
     )
-    merge(store, key, lambda: read_or_new(store, key, Bookmark), lambda _: new, sure=True)
+    bookmarks.put(store, key, metadata.encode(new))
     return Answer(state_id, tap, bytes(new.completed), bytes(new.partial), seen)
 
 

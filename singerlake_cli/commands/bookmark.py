@@ -77,7 +77,9 @@ def get(shared: Shared, state_id: str) -> None:
             )
     shared.output.result(
         lambda: _document(found),
-        lambda: output.say_whole(msgspec.json.encode(_state(found)).decode()),
+        lambda: output.say_whole(
+            msgspec.json.format(msgspec.json.encode(_state(found)), indent=-1).decode()
+        ),
     )
 
 

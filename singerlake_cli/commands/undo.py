@@ -74,9 +74,9 @@ def command(
     always lists them.
 
     Bookmarks that the lake keeps (`singerlake bookmark`) go back to before the first of the
-    transactions, so the next run sends these records again. Restored rows must satisfy the table's current constraints and
-    types. If the table has no key, all of its remaining rows are written again, after
-    ACTIVATE_VERSION.
+    transactions, so the next run sends these records again. Other bookmarks are not reset. Restored
+    rows must satisfy the table's current constraints and types. If the table has no key, all of its
+    remaining rows are written again, after ACTIVATE_VERSION.
 
     Tables of up to 32 MiB of messages without constraints need no Spark; --engine chooses
     otherwise.

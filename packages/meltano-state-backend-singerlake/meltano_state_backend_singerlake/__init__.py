@@ -32,8 +32,8 @@ _SCHEME = "singerlake:"
 _UTILITY = Path("utilities", "singerlake", "venv", "bin", "singerlake")
 _seen: dict[tuple[str, str], Any] = {}
 """The tables' transactions when this process read a bookmark to start its tap with, by lake and id.
-They go with what the run writes, so that a revert in between turns that back, too. Meltano reads and
-writes by two objects of the class below, so it is kept here."""
+They go with what the run writes, so that a revert in between turns that back, too. Meltano reads
+and writes by two objects of the class below, so it is kept here."""
 
 
 class SingerlakeError(MeltanoError):
