@@ -28,6 +28,7 @@ EXAMPLES = {
     "history": ["tap.s"],
     "versions": ["tap.s"],
     "point": ["tap.s"],
+    "bookmark": ["get", "dev:tap-to-target"],
     "cite": ["tap.s.1"],
     "data-files": ["tap.s"],
     "locks": [],

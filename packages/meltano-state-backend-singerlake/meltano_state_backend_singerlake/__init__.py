@@ -71,19 +71,22 @@ class SingerlakeStateStoreManager(StateStoreManager):
         }
         utility = Path(project.sys_dir_root, _UTILITY)
         self._command = command or (str(utility) if utility.exists() else "singerlake")
-        self._locked: set[str] = set()
+        self._locked: dict[str, Any] = {}  # what was seen by whoever reads under the lock
 
     def set(self, state: MeltanoState) -> None:
         """Write a state."""
         key = (self._lake, state.state_id)
-        document = {**state.to_dict(), "seen": _seen.get(key)}
+        seen = _seen.get(key, self._locked.get(state.state_id))
+        document = {**state.to_dict(), "seen": seen}
         done = self._call("set", state.state_id, given=json.dumps(document))
         _seen.setdefault(key, done["seen"])
 
     def get(self, state_id: str) -> MeltanoState | None:
         """Read a state, which is never ahead of the lake's tables."""
         found = self._call("get", state_id)
-        if state_id not in self._locked:  # otherwise a run is about to merge what it emitted
+        if state_id in self._locked:  # a run is about to merge what it emitted
+            self._locked[state_id] = found["seen"]
+        else:
             _seen[self._lake, state_id] = found["seen"]
         for one in found["turned_back"]:
             logger.warning(
@@ -120,10 +123,10 @@ class SingerlakeStateStoreManager(StateStoreManager):
             if not process.stdout.readline():  # it prints once it has the lock
                 _, errors = process.communicate()
                 raise SingerlakeError(_message(errors))
-            self._locked.add(state_id)
+            self._locked[state_id] = None
             yield
         finally:
-            self._locked.discard(state_id)
+            self._locked.pop(state_id, None)
             process.communicate()  # ends its standard input, and so the lock
 
     def _call(self, *args: str, given: str = "") -> Any:
