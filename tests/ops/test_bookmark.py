@@ -29,6 +29,7 @@ from singerlake.ops.undo import UndoOptions, undo
 from singerlake.overlay.alter import AlterOptions
 from singerlake.storage.local.store import LocalStore
 from tests.frozen import HERE, freeze_here, revert_here
+from tests.log.non_conditional import NonConditionalStore
 from tests.pipeline import ID, STREAMS, Source, ids, is_behind, read, steps, write
 from tests.target.harness import TAP, record, run, schema, state
 
@@ -283,6 +284,15 @@ def test_of_two_writers_at_once_one_is_last_and_none_fails(tmp_path: Path) -> No
     for thread in threads:
         thread.join()
     assert read(store)["bookmarks"]["a"] in range(8)
+
+
+def test_a_store_that_ignores_conditions_keeps_bookmarks_under_locks(tmp_path: Path) -> None:
+    store = NonConditionalStore(tmp_path, settle=0.02)
+    write(store, {"bookmarks": {"a": 1}})
+    with bookmark_lock_of(Lake(store), ID, Waiting()):
+        write(store, {"bookmarks": {"a": 2}})
+    assert read(store) == {"bookmarks": {"a": 2}}
+    assert not [*(tmp_path / "bookmarks").glob("*.lock")]
 
 
 class Histories:
