@@ -11,10 +11,18 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import DamagedError, LockTimeoutError, SingerlakeError, UsageError
+from singerlake.errors import (
+    DamagedError,
+    LockTimeoutError,
+    NotFoundError,
+    SingerlakeError,
+    UsageError,
+)
 from singerlake.format.log import Operation
 from singerlake.lake import Lake, Table
 from singerlake.log import bookmarks
+from singerlake.log.acknowledged import acknowledged_by
+from singerlake.log.commit import commit, draft_entry
 from singerlake.log.locks.lock import Waiting
 from singerlake.ops.bookmark import (
     bookmark_lock_of,
@@ -102,6 +110,28 @@ def test_an_undo_turns_the_bookmark_back(lake: Path) -> None:
     assert [(str(one.table), one.transaction) for one in answer.turned_back] == [(f"{TAP}.b", 1)]
     assert read(LocalStore(lake)) == counts(1, 1)
     assert caught_up(lake)
+
+
+def test_an_undo_leaves_an_earlier_undo_in_effect(lake: Path) -> None:
+    table = opened(lake, "b")
+    undo(table, UndoOptions([2]), HERE)
+    undo(table, UndoOptions([3]), HERE)
+    assert read(LocalStore(lake)) == counts(1, 1)
+    # So it is for a person who asks for the STATE of these transactions.
+    assert json.loads(acknowledged_by(table.store, table.snapshot(), 5).state) == counts(1, 1)
+    assert caught_up(lake)
+
+
+def test_a_revert_whose_metadata_are_lost_leaves_no_bookmark(lake: Path) -> None:
+    table = opened(lake, "a")
+    commit(
+        table.store,
+        table.snapshot(),
+        lambda _: draft_entry(table.name, Operation.REVERT, writer="w"),
+    )
+    assert read(LocalStore(lake)) is None
+    with pytest.raises(NotFoundError):
+        acknowledged_by(table.store, table.snapshot(), 4)
 
 
 def test_the_bookmark_is_not_turned_back_if_asked(lake: Path) -> None:
