@@ -440,7 +440,7 @@ class LockTarget:
     Attributes:
         table: Whose; None for the lake's.
         kind: ``write`` (one schema's folder), ``commit`` (the whole table's log), ``vacuum``,
-            ``read`` (a lease), ``lake`` (catalogues and the lake's file).
+            ``read`` (a lease), ``lake`` (catalogues and the lake's file), ``bookmark``.
         schema: The schema's hash, of a ``write`` lock.
     """
 
@@ -453,6 +453,8 @@ def lock_target(key: str) -> LockTarget | None:
     """Parse a key as that of a lock; None if it is not one."""
     if key == LAKE_LOCK:
         return LockTarget(None, "lake")
+    if key.startswith(BOOKMARKS):
+        return LockTarget(None, "bookmark") if key.endswith(".lock") else None
     parts = key.removeprefix(RAW).split("/")
     try:
         table = TableName(decode(parts[0]), decode(parts[1]))

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.lake import Lake
 from singerlake.log import bookmarks
+from singerlake.log.locks.lock import Waiting
+from singerlake.ops.bookmark import bookmark_lock_of
 from singerlake.ops.verify.lake import check_lake_log
 from singerlake.storage.local.store import LocalStore
 from tests.cli.call import run, run_json
@@ -40,12 +43,14 @@ def test_a_bookmark_is_read_written_listed_and_deleted(tmp_path: Path) -> None:
     assert run_json(lake, "bookmark", "get", ID)["state"] is None
 
 
-def test_a_lock_is_held_until_standard_input_ends(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
+def test_a_lock_is_held_until_standard_input_ends(lake: str) -> None:
     for _ in range(2):
-        done = run(str(lake), "bookmark", "lock", ID, input="")
+        done = run(lake, "bookmark", "lock", ID, input="")
         assert (done.exit_code, done.stdout) == (0, f"locked {ID} until standard input ends\n")
-    assert not [*(lake / "bookmarks").iterdir()]
+    assert [path.suffix for path in Path(lake, "bookmarks").iterdir()] == [".json"]
+    with bookmark_lock_of(Lake(LocalStore(lake)), ID, Waiting()):
+        (lock,) = run_json(lake, "locks")
+    assert (lock["table"], lock["lock"]) == (None, "bookmark")
 
 
 @pytest.mark.parametrize(

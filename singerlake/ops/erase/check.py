@@ -436,7 +436,7 @@ def _of_bookmark(key: str) -> Place:
     if state_id is not None:
         words = f"the bookmark {state_id}, which the pipeline's next run replaces"
         return Place("bookmark", words, rows=False)
-    return Place("lock", "the lock of a bookmark", rows=False) if key.endswith(".lock") else OTHER
+    return OTHER if names.lock_target(key) is None else Place("lock", "a lock", rows=False)
 
 
 def _of_table(table: TableName, key: str) -> Place:
