@@ -60,6 +60,7 @@ KINDS = {
     "index": metadata.IndexMarker,
     "lake-version": lake_log.LakeVersion,
     "not-copied": not_copied.NotCopied,
+    "bookmark": metadata.Bookmark,
 }
 
 

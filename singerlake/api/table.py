@@ -403,6 +403,7 @@ class Table(lake.Table):
         dry_run: bool = False,
         allow_violations: bool = False,
         allow_type_mismatches: bool = False,
+        keep_bookmark: bool = False,
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Reverted:
@@ -420,6 +421,7 @@ class Table(lake.Table):
                 says so.
             allow_type_mismatches: Even if old values do not fit the current type of their column;
                 the transaction says so.
+            keep_bookmark: Leave the tap's bookmarks that the lake keeps as they are.
             engine: As for :meth:`freeze`.
             spark: As for :meth:`freeze`.
 
@@ -445,6 +447,7 @@ class Table(lake.Table):
             if_transaction=if_transaction,
             allow_violations=allow_violations,
             allow_type_mismatches=allow_type_mismatches,
+            keep_bookmark=keep_bookmark,
         )
         return revert(self, options, self._choice(engine, spark), head=head)
 
@@ -458,6 +461,7 @@ class Table(lake.Table):
         dry_run: bool = False,
         allow_violations: bool = False,
         allow_type_mismatches: bool = False,
+        keep_bookmark: bool = False,
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Undone:
@@ -474,6 +478,7 @@ class Table(lake.Table):
             allow_violations: Even if rows that come back break a constraint of today.
             allow_type_mismatches: Even if values that come back do not fit the current type of
                 their column.
+            keep_bookmark: Leave the tap's bookmarks that the lake keeps as they are.
             engine: As for :meth:`freeze`.
             spark: As for :meth:`freeze`.
 
@@ -497,6 +502,7 @@ class Table(lake.Table):
             if_transaction=if_transaction,
             allow_violations=allow_violations,
             allow_type_mismatches=allow_type_mismatches,
+            keep_bookmark=keep_bookmark,
         )
         return undo(self, options, self._choice(engine, spark))
 

@@ -152,6 +152,7 @@ CASES = {
     "sign": Case(
         ["sign", f"{TABLE}.1"], ["version 1 is not signed; sign it with: singerlake sign"]
     ),
+    "bookmark": Case(["bookmark", "ls"], ["the lake keeps no bookmarks"]),
     "cite": Case(["cite", f"{TABLE}.1"], ["Fingerprint"]),
     "locks": Case(["locks"], [TABLE, "table", "loader-7.example.org"]),
     "unlock": Case(["unlock", OTHER, "--yes"], ["there is no lock on"]),

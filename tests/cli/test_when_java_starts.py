@@ -29,6 +29,7 @@ EXAMPLES = {
     "versions": ["tap.s"],
     "point": ["tap.s"],
     "sign": ["tap.s.1"],
+    "bookmark": ["get", "dev:tap-to-target"],
     "cite": ["tap.s.1"],
     "data-files": ["tap.s"],
     "locks": [],

@@ -26,6 +26,7 @@ Row = dict[str, Any]
 _ENTRY = re.compile(r"raw/([^/]+)/([^/]+)/transactions/(\d{12})\.json")
 _LAKE_VERSION = re.compile(r"versions/\d{12}\.json")
 _NOT_COPIED = "versions/not-copied.json"
+_BOOKMARK = re.compile(r"bookmarks/[^/]+\.json")
 COUNTS = ("inserted", "updated", "deleted")
 _ERASES = {"erase-start", "erase"}
 _LEAVES_DROPPED = {"vacuum-start", "vacuum", "block-keys", *_ERASES}
@@ -425,7 +426,7 @@ def leftovers(dump: Dump) -> list[str]:
         if key.endswith("/_index.json"):
             folder = key.rpartition("/")[0]
             needed |= {key, *(f"{folder}/{file['path']}" for file in json.loads(data)["files"])}
-    logs = (_ENTRY, _LAKE_VERSION)
+    logs = (_ENTRY, _LAKE_VERSION, _BOOKMARK)
     left = [key for key in dump if key not in needed and not any(r.fullmatch(key) for r in logs)]
     for key in left:
         removable = (
@@ -435,6 +436,7 @@ def leftovers(dump: Dump) -> list[str]:
             or key.startswith(".staging/")
             or key.endswith(("/singerlake.lock", "/vacuum.lock"))
             or re.fullmatch(r"raw/.*/leases/[^/]+\.json", key)
+            or re.fullmatch(r"bookmarks/[^/]+\.lock", key)
             or re.fullmatch(r"index/.*/part-[0-9a-f]{32}\.parquet", key)
         )
         assert removable, f"{key} was left behind, and no vacuum would know it"
