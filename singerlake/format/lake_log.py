@@ -14,7 +14,7 @@ from singerlake.errors import DamagedError
 from singerlake.format import names, sealed
 from singerlake.format.names import TableName
 from singerlake.format.sealed import PLAIN
-from singerlake.format.version_notes import Count
+from singerlake.format.version_notes import Count, Salt
 
 ALGORITHM = "lv1"
 """Stands before a lake version's fingerprint; one of another make gets another word."""
@@ -73,6 +73,7 @@ class LakeVersion(
         format: The entry's own format; it counts for itself, and not for the tables.
         number: 1, 2, 3, … in the lake with no gap.
         commit: An id no other commit has, by which a lost reply is recognised.
+        salt: As an entry of a table's log has one.
         time: When it was committed, ISO 8601 in UTC, by the writer's clock.
         cut: The moment at which all tables were at their ``head``, in the same form.
         writer: The writer's id.
@@ -91,6 +92,7 @@ class LakeVersion(
     format: int
     number: int
     commit: str
+    salt: Salt = ""
     time: str
     cut: str
     writer: str = ""

@@ -23,6 +23,7 @@ from singerlake.format.version_notes import (
     Erasure,
     PointerMove,
     PointerNote,
+    Salt,
     SignatureNote,
     VersionDeletion,
     VersionErasure,
@@ -238,6 +239,8 @@ class Entry(
         format: The format's number.
         number: 1, 2, 3, … per table with no gap.
         commit: An id no other commit has, by which a lost reply is recognised.
+        salt: 32 random hexadecimal digits, which go when an erasure rewrites the entry, so that the
+            chain id of what it was confirms no guess at erased rows.
         operation: One of :class:`Operation`, or a later release's.
         stream: The stream's name as Singer has it.
         time: When it was committed, by the writer's clock; for people, never for order.
@@ -279,6 +282,7 @@ class Entry(
     format: int
     number: int
     commit: str
+    salt: Salt = ""
     operation: str
     stream: str
     time: str

@@ -13,6 +13,7 @@ import msgspec
 from singerlake.format.names import POINTER_NAME
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+Salt = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{32})?$")]
 """What is counted or numbered; JSON readers of every language know it exactly."""
 
 

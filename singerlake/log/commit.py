@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import secrets
 import uuid
 from collections.abc import Callable, Container, Iterable
 from typing import Any
@@ -70,11 +71,14 @@ def draft_entry(
 
 
 def stamped(draft: Entry, number: int, commit_id: str, **changes: Any) -> Entry:
-    """Stamp a draft with its number, its commit's id, and the time."""
+    """Stamp a draft with its number, its commit's id, a salt, and the time."""
     time = times.iso(times.now())
     if draft.version is not None:
         changes["version"] = msgspec.structs.replace(draft.version, time=time)
-    return msgspec.structs.replace(draft, number=number, commit=commit_id, time=time, **changes)
+    salt = secrets.token_hex(16)
+    return msgspec.structs.replace(
+        draft, number=number, commit=commit_id, salt=salt, time=time, **changes
+    )
 
 
 def preview(snapshot: TableState, draft: Entry) -> TableState:

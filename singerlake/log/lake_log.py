@@ -6,6 +6,7 @@ It is short, for each entry is a lake version that somebody asked for; so there 
 from __future__ import annotations
 
 import re
+import secrets
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -233,6 +234,7 @@ def commit(store: Store, draft: Draft) -> LakeVersion:
                 draft(versions),
                 number=len(versions) + 1,
                 commit=commit_id,
+                salt=secrets.token_hex(16),
                 time=times.iso(times.now()),
                 previous=versions[-1].chain if versions else "",
             )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _OF_ROWS = {
-    *("format", "number", "commit", "operation", "stream", "time", "writer", "software"),
+    *("format", "number", "commit", "salt", "operation", "stream", "time", "writer", "software"),
     *("schema_hash", "schemas", "blocks", "metadata", "metrics", "previous", "hash"),
 }
 _SAYS_MORE = sorted(set(Entry.__struct_fields__) - _OF_ROWS)

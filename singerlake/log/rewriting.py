@@ -3,7 +3,8 @@
 Who has a fingerprint of before an erasure, and the rows that were left, can confirm a guess at an
 erased row: the two differ by exactly that row. So can who has the checksum of a block that had the
 row. So the entries before an ``erase`` are rewritten without them, each under the chain id that it
-had, and each names the ``erase-start`` that allows it.
+had, and each names the ``erase-start`` that allows it. The chain id is a hash of what the entry
+was: its salt goes too, so that nobody can build that again from a guess.
 """
 
 from __future__ import annotations
@@ -167,6 +168,7 @@ class Erasures:
             format=FORMAT,
             erased=erased,
             metadata=metadata,
+            salt="",
             stands_for=entry.chain,
             rewritten=max(entry.rewritten, *allowed),
             hash="",
@@ -196,6 +198,7 @@ class Erasures:
             format=FORMAT,
             tables=tables,
             fingerprint=fingerprint(tables),
+            salt="",
             stands_for=version.chain,
             rewritten=[*others, LakeErasure(*mine, announced)],
             hash="",

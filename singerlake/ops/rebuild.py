@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import uuid
 from dataclasses import dataclass, replace
 
@@ -184,6 +185,7 @@ def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[
             links = {
                 "format": FORMAT,
                 "previous": chain,
+                "salt": secrets.token_hex(16),
                 "stands_for": known or (end if number == len(wanted) else ""),
             }
             if number < last_plain:  # what follows has no chain, and old releases read it

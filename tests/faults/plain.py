@@ -163,6 +163,7 @@ class PlainTable:
             if by := entry.get("rewritten"):
                 assert entry["format"] >= 5
                 assert entry["stands_for"]
+                assert "salt" not in entry
                 assert entry["number"] < by <= len(self.log)
                 assert self.log[by - 1]["operation"] == "erase-start", f"{by} allows nothing"
 

@@ -29,7 +29,7 @@ from tests.ops.rows_back import histories
 from tests.ops.rows_back.histories import NAME
 
 pytestmark = pytest.mark.usefixtures("each_operation")
-CHANGES_BY_RUN = {"commit", "time", "writer", "previous", "hash", "stands_for"}
+CHANGES_BY_RUN = {"commit", "salt", "time", "writer", "previous", "hash", "stands_for"}
 """What no two entries have in common."""
 CORPUS: dict[str, Callable[[Lake], Table]] = {
     "random": partial(histories.random_messages, seed=21, keys=["id"]),

@@ -193,6 +193,7 @@ def _made(state: TableState, originals: Sequence[Entry]) -> Iterator[Entry]:
     """The entries up to a state, with what people said of them."""
     for made, original in zip(entries_of(state), originals, strict=False):
         said: dict[str, Any] = {
+            "salt": original.salt,
             "metadata": original.metadata,
             "metrics": original.metrics,
             "lanes": original.lanes if made.version is not None else {},

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from singerlake.errors import DamagedError
+from singerlake.format import sealed
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import decode_entry
 from singerlake.format.names import TableName
@@ -123,6 +124,28 @@ def test_no_proof_of_before_stays(table: Table) -> None:
     assert answers(table) == seen
 
 
+def test_chain_ids_of_before_confirm_no_guess(lake: Lake, table: Table) -> None:
+    """They are hashes of entries with the erased row: who guesses it could build these again."""
+    lake_log = {item.key: lake.store.get(item.key).data for item in lake.store.list("versions/")}
+    before = {**{table.name.transaction(n): data for n, data in log_of(table).items()}, **lake_log}
+    reseal(table.store, by_hand.erase(table, ADA))
+    resealed_now = [key for key in before if lake.store.get(key).data != before[key]]
+    assert len(resealed_now) == 7
+    salts = []
+    for key in resealed_now:
+        old, new = json.loads(before[key]), json.loads(lake.store.get(key).data)
+        assert "salt" not in new
+        salts.append(old["salt"])
+        whole, guessed = (
+            before[key],
+            before[key].replace(f' "salt": "{old["salt"]}",\n'.encode(), b""),
+        )
+        hashes = [sealed.seal(data[: data.rindex(b' "hash"')])[1] for data in (whole, guessed)]
+        assert hashes[0] == new["stands_for"] != hashes[1]
+    assert len({*salts}) == len(salts)
+    assert holding(table, salts) == []
+
+
 def test_nothing_else_of_an_entry_changes(table: Table) -> None:
     before = log_of(table)
     after = by_hand.erase(table, ADA)
@@ -134,6 +157,7 @@ def test_nothing_else_of_an_entry_changes(table: Table) -> None:
         old, new = json.loads(before[number]), json.loads(data)
         assert (new.pop("format"), new.pop("rewritten")) == (5, start)
         assert new.pop("stands_for") == old["hash"]
+        assert len(old.pop("salt")) == 32
         for document in (old, new):
             del document["hash"]
             document.pop("lanes", None)
