@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -116,16 +116,9 @@ def dead_letters(name: TableName) -> TableName:
     return TableName(name.tap, name.stream + REJECTED)
 
 
-def check_holds_rejected(state: TableState) -> None:
-    """Make sure that a table is a dead-letter table.
-
-    Raises:
-        UsageError: It has rows of its own.
-    """
-    if not refused_lines.are_in(state.tap_schema):
-        raise UsageError(
-            f"{state.table} does not hold rejected records: a stream of the tap has that name"
-        )
+def holds_rejected(state: TableState) -> bool:
+    """Tell whether a table is a dead-letter table, and not a stream of that name."""
+    return refused_lines.are_in(state.tap_schema)
 
 
 def state_of(table: Table) -> TableState:
@@ -138,9 +131,15 @@ def state_of(table: Table) -> TableState:
     try:
         state = table.snapshot()
     except NotFoundError as error:
-        stream = TableName(table.name.tap, table.name.stream.removesuffix(REJECTED))
-        raise NotFoundError(f"no records of {stream} were rejected: {error}") from error
-    check_holds_rejected(state)
+        of = table.name.stream.removesuffix(REJECTED)
+        stream = f"{table.name.tap}.{of}" if of else f"the tap {table.name.tap}"
+        raise NotFoundError(
+            f"no records of {stream} were rejected: the lake has no table {table.name}"
+        ) from error
+    if not holds_rejected(state):
+        raise UsageError(
+            f"{state.table} does not hold rejected records: a stream of the tap has that name"
+        )
     return state
 
 
@@ -260,27 +259,27 @@ def counted(lines: Iterable[KeptLine]) -> list[ReasonCount]:
 # Which lines are meant, and reasons without values.
 
 
-def of_reason(lines: Iterable[KeptLine], pattern: str | None) -> list[KeptLine]:
-    """Select lines by their reason.
+def meant_by(reason: str | None) -> Callable[[KeptLine], bool]:
+    """Return what tells whether a line was rejected for a reason.
 
     Args:
-        pattern: The reason, with or without values; a part of it; or a pattern for all of it with
-            ``*`` and ``?``. None selects all lines.
+        reason: The reason, with or without values; a part of it; or a pattern for all of it with
+            ``*`` and ``?``. None means every line.
     """
-    if pattern is None:
-        return [*lines]
-    parts = (re.escape(one) for one in re.split(r"([*?])", pattern))
-    wanted = "".join({r"\*": ".*", r"\?": "."}.get(part, part) for part in parts)
-    whole = re.compile(wanted, re.S)
-    wild = "*" in pattern or "?" in pattern
-    return [line for line in lines if _meant(line, pattern, whole if wild else None)]
+    if reason is None:
+        return lambda _line: True
+    parts = (re.escape(one) for one in re.split(r"([*?])", reason))
+    wild = "*" in reason or "?" in reason
+    joined = "".join({r"\*": ".*", r"\?": "."}.get(part, part) for part in parts)
+    whole = re.compile(joined, re.S)
 
+    def meant(line: KeptLine) -> bool:
+        return any(
+            reason in said or (wild and whole.fullmatch(said) is not None)
+            for said in (line.kind, line.reason)
+        )
 
-def _meant(line: KeptLine, pattern: str, whole: re.Pattern[str] | None) -> bool:
-    for reason in (line.kind, line.reason):
-        if pattern in reason or (whole is not None and whole.fullmatch(reason)):
-            return True
-    return False
+    return meant
 
 
 def without_values(reason: str, text: bytes) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -19,7 +21,8 @@ from numpy.typing import NDArray
 
 from singerlake.engine.base import Engine
 from singerlake.format import messages, times
-from singerlake.format.log import Block
+from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.overlaid import block_columns
 from singerlake.format.types import identity
 from singerlake.lake import Table
 from singerlake.log.table_state import TableState
@@ -62,29 +65,31 @@ class NewestLine:
     block: int
 
 
-def keys_of(head: TableState, lines: Sequence[bytes]) -> pa.Table:
+def keys_of(head: TableState, lines: Sequence[tuple[SchemaEntry, bytes]]) -> pa.Table:
     """Read the keys of lines that a table may get, as they are compared.
 
     Args:
-        lines: RECORD lines under the table's schema, each with its newline.
+        lines: RECORD lines, each with its newline and with the schema that it is to be under.
     """
-    shape = shape_of(head)
-    columns = identity(shape.key_columns)  # a key that its column would round is that key
-    own = head.columns_of(head.schema_hash)
-    text = b"".join((messages.schema_line(head.table.stream, head.tap_schema), *lines))
-    block = Block(head.last_block + 1, "", 0, 0, len(lines), len(text))
-    spec = BlockSpec(
-        where=f"a new block of {head.table}",
-        block=block,
-        source=own.columns,
-        members=own.members,
-        target=columns,
-        keys=frozenset(name for name, _ in columns),
-        table=head.table,
-        defaults=wanted_defaults(head, columns),
-        rules=own.rules,
-    )
-    return keys.read(text, spec).drop_columns([AT])
+    columns = identity(shape_of(head).key_columns)  # a key that its column would round is that key
+    tables = [keys.none(columns)]
+    for entry, some in groupby(lines, key=itemgetter(0)):
+        texts = [line for _, line in some]
+        own = block_columns(entry, head.overlay, head.rules)
+        text = b"".join((messages.schema_line(head.table.stream, entry), *texts))
+        spec = BlockSpec(
+            where=f"a new block of {head.table}",
+            block=Block(head.last_block + 1, "", 0, 0, len(texts), len(text)),
+            source=own.columns,
+            members=own.members,
+            target=columns,
+            keys=frozenset(name for name, _ in columns),
+            table=head.table,
+            defaults=wanted_defaults(head, columns),
+            rules=own.rules,
+        )
+        tables.append(keys.read(text, spec))
+    return pa.concat_tables(tables).drop_columns([AT])
 
 
 def newest_lines(

@@ -7,7 +7,7 @@ the next replay finds the lines in the log, and only takes them off the list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -24,17 +24,19 @@ from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import ConflictError, UsageError
 from singerlake.format import messages, times
-from singerlake.format.log import Block, Entry, Operation
+from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.refused_lines import FORMATS_UNCHECKED
 from singerlake.format.types import identity
 from singerlake.lake import Table
 from singerlake.log import blocked, conflicts, erasures, log
 from singerlake.log.commit import commit, current_user, draft_entry, new_writer_id
+from singerlake.log.deletion_schema import hash_of
 from singerlake.log.staging import publish_blocks
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions, clean_up, hold_locks, update_checkpoint
 from singerlake.ops.rejected import kept
 from singerlake.ops.rejected.kept import KeptLine, ReasonCount
+from singerlake.ops.rejected.listing import Selection, lock
 from singerlake.ops.rejected.newest import NewestLine, keys_of, newest_lines
 from singerlake.ops.rejected.rules import Rules
 from singerlake.ops.rejected.settle import (
@@ -45,7 +47,6 @@ from singerlake.ops.rejected.settle import (
     settle,
     withdraw,
 )
-from singerlake.ops.vacuum.plan import VacuumOptions, vacuum_lock
 from singerlake.quantities import count
 from singerlake.rows.state.blocked_keys import BlockedRows
 from singerlake.rows.state.shape import shape_of
@@ -65,16 +66,14 @@ class ReplayOptions:
     """The options of a replay.
 
     Attributes:
-        reason: Replay only lines that were rejected for it; see ``kept.of_reason``.
-        digests: Replay only lines with these digests; None for all.
+        selection: Which lines are replayed; all by default.
         overwrite: Replace rows that are newer than the replayed record.
         dry_run: Only say what would be done.
         comment: Why; kept with the transaction.
         writing: How to treat other writers.
     """
 
-    reason: str | None = None
-    digests: Collection[str] | None = None
+    selection: Selection = field(default_factory=Selection)
     overwrite: bool = False
     dry_run: bool = False
     comment: str | None = None
@@ -107,6 +106,7 @@ class _Candidate:
     Attributes:
         text: With its time and its newline.
         time: When the tap read the record, or when it was rejected if the tap does not say.
+        under: The schema that it is written under.
     """
 
     line: KeptLine
@@ -114,6 +114,11 @@ class _Candidate:
     record: bytes
     time: datetime
     version: int | None
+    under: SchemaEntry = field(default_factory=lambda: SchemaEntry({}))
+
+    @property
+    def written(self) -> tuple[SchemaEntry, bytes]:
+        return self.under, self.text
 
 
 @dataclass(frozen=True)
@@ -155,18 +160,25 @@ def replay(
             replay is running; nothing was changed.
     """
     options, choice = options or ReplayOptions(), choice or EngineChoice()
+    if not table.name.stream:
+        raise UsageError(
+            "these lines name no known stream, so they belong to no table: write them with "
+            "--export, correct them, and pipe them into target-singerlake"
+        )
     rejected = Table(table.store, kept.dead_letters(table.name))
     head = table.snapshot()
     _check(head, kept.state_of(rejected))
     # Java starts before a lock is asked for, and not for what is refused.
     engine = _engine_for(choice, head, options)
+    meant = options.selection.resolved(rejected, choice)
     with ExitStack() as stack:
         check: Callable[[], None] = lambda: None  # noqa: E731
         if not options.dry_run:
-            check = stack.enter_context(_lock(rejected, options)).check
+            check = stack.enter_context(lock(rejected, options.writing)).check
         lease = stack.enter_context(table.lease())
         stack.enter_context(rejected.lease())
-        return _Replay(table, rejected, options, choice, engine, check).run(lease.snapshot)
+        job = _Replay(table, rejected, options, choice, engine, meant, check)
+        return job.run(lease.snapshot)
 
 
 def _check(head: TableState, rejected: TableState) -> None:
@@ -189,20 +201,11 @@ def _engine_for(
     return choice.engine_for(Work.of(read, len(shape.keys)), WHAT, started=started)
 
 
-def _lock(rejected: Table, options: ReplayOptions) -> Any:
-    """The lock that keeps erasures, vacuums and other replays off the rejected lines."""
-    writing = options.writing
-    waiting = VacuumOptions(
-        lock_wait_seconds=writing.lock_wait_seconds, stale_seconds=writing.lock_stale_seconds
-    )
-    holder = "a vacuum, an erasure or another replay"
-    return vacuum_lock(rejected.store, rejected.name, new_writer_id(), waiting, holder)
-
-
 class _Replay:
     """One replay.
 
     Args:
+        meant: Tells whether a line is to be replayed.
         check: Raises if the lock of the dead-letter table was lost.
     """
 
@@ -213,6 +216,7 @@ class _Replay:
         options: ReplayOptions,
         choice: EngineChoice,
         engine: Engine[Any],
+        meant: Callable[[KeptLine], bool],
         check: Callable[[], None],
     ) -> None:
         self._table = table
@@ -220,6 +224,7 @@ class _Replay:
         self._options = options
         self._choice = choice
         self._engine = engine
+        self._meant = meant
         self._check = check
 
     def run(self, head: TableState) -> Replayed:
@@ -250,20 +255,18 @@ class _Replay:
             for line in kept.kept_lines(self._rejected, state)
             if not any(one.has(line) for one in done)
         ]
-        selected = kept.of_reason(lines, self._options.reason)
-        if self._options.digests is not None:
-            selected = [line for line in selected if line.digest in self._options.digests]
+        selected = [*filter(self._meant, lines)]
         # Whoever refused records for their formats would refuse them for these again.
         formats = any(line.reason.endswith(FORMATS_UNCHECKED) for line in selected)
         rules = Rules(head, formats=formats)
         candidates, stay = list[_Candidate](), list[tuple[KeptLine, str]]()
         for line in selected:
             found = _candidate(line, head.table.stream)
-            reason = found if isinstance(found, str) else rules.problem(found.record)
-            if isinstance(found, str) or reason is not None:
-                stay.append((line, str(reason)))
+            under = found if isinstance(found, str) else rules.under(found.record)
+            if isinstance(found, str) or isinstance(under, str):
+                stay.append((line, str(under)))
             else:
-                candidates.append(found)
+                candidates.append(replace(found, under=under))
         candidates.sort(key=lambda one: one.time)
         return self._among_rows(_Plan(head, state, candidates, None, [], stay))
 
@@ -272,7 +275,7 @@ class _Replay:
         head, shape = plan.head, shape_of(plan.head)
         if not plan.taken:
             return plan
-        wanted = keys_of(head, [one.text for one in plan.taken]) if shape.keys else None
+        wanted = keys_of(head, [one.written for one in plan.taken]) if shape.keys else None
         left_out = [False] * len(plan.taken)
         if wanted is not None and head.blocked is not None:
             hashes = blocked.read(self._table.store, head)
@@ -306,7 +309,8 @@ class _Replay:
     def _commit(self, plan: _Plan) -> int:
         head, writing = plan.head, self._options.writing
         writer_id, store = new_writer_id(), self._table.store
-        with hold_locks(store, head.table, {head.schema_hash}, writer_id, writing) as locks:
+        schemas = {hash_of(one.under): one.under for one in plan.taken}
+        with hold_locks(store, head.table, schemas, writer_id, writing) as locks:
             blocks: list[Block] = []
 
             def check() -> None:
@@ -314,10 +318,9 @@ class _Replay:
                 self._check()
 
             try:
-                lines = (one.text for one in plan.taken)
-                made = blocks_of(head.table.stream, head.tap_schema, lines)
+                made = blocks_of(head.table.stream, [one.written for one in plan.taken])
                 blocks += publish_blocks(store, head.table, made)
-                draft = partial(self._draft, plan, [head], blocks, writer_id)
+                draft = partial(self._draft, plan, [head], blocks, schemas, writer_id)
                 after = commit(store, head, draft, waiting=writing.waiting, check=check)
             except BaseException as error:
                 clean_up(error, locks, lambda: withdraw(self._table, blocks))
@@ -329,6 +332,7 @@ class _Replay:
         plan: _Plan,
         checked: list[TableState],
         blocks: Sequence[Block],
+        schemas: Mapping[str, SchemaEntry],
         writer_id: str,
         present: TableState,
     ) -> Entry:
@@ -345,6 +349,7 @@ class _Replay:
             Operation.REPLAY,
             writer=writer_id,
             schema_hash=head.schema_hash,
+            schemas={name: one for name, one in schemas.items() if name not in present.schemas},
             blocks=numbered(blocks, present),
             metadata={
                 "rejected": kept.as_metadata(plan.rejected, lines),

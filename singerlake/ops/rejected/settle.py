@@ -6,8 +6,10 @@ died before it. So no moment is without the record: it is a row before it is no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -147,32 +149,32 @@ def withdraw(table: Table, blocks: Sequence[Block]) -> None:
 
 
 def blocks_of(
-    stream: str, entry: SchemaEntry, lines: Iterable[bytes]
-) -> Iterable[tuple[str, bytes, Block]]:
-    """Make blocks of RECORD lines, each with its newline, under one schema."""
-    schema_line, schema_hash = messages.schema_line(stream, entry), hash_of(entry)
-    builder = BlockBuilder(schema_line)
-    for line in lines:
-        builder.add(line.removesuffix(b"\n"))
-        if builder.full(_MOST_ROWS):
+    stream: str, lines: Iterable[tuple[SchemaEntry, bytes]]
+) -> Iterator[tuple[str, bytes, Block]]:
+    """Make blocks of RECORD lines, each with its newline and with the schema that it is under."""
+    for entry, some in groupby(lines, key=itemgetter(0)):
+        schema_line, schema_hash = messages.schema_line(stream, entry), hash_of(entry)
+        builder = BlockBuilder(schema_line)
+        for _, line in some:
+            builder.add(line.removesuffix(b"\n"))
+            if builder.full(_MOST_ROWS):
+                yield schema_hash, *builder.block()
+                builder = BlockBuilder(schema_line)
+        if builder.lines:
             yield schema_hash, *builder.block()
-            builder = BlockBuilder(schema_line)
-    if builder.lines:
-        yield schema_hash, *builder.block()
 
 
 def _published(
     table: Table, wanted: Settlement, entry: SchemaEntry, deletion: SchemaEntry
 ) -> list[Block]:
     stream, now = table.name.stream, times.iso(times.now())
-    gone = (_deletion(stream, line, now) for line in wanted.gone)
+    gone = [(deletion, _deletion(stream, line, now)) for line in wanted.gone]
     # With the time of its rejection: it tells which of two records of a key is older.
-    reasons = (
-        messages.record_line(stream, line.row(reason), line.time or now)
+    reasons = [
+        (entry, messages.record_line(stream, line.row(reason), line.time or now))
         for line, reason in wanted.reasons
-    )
-    made = [*blocks_of(stream, deletion, gone), *blocks_of(stream, entry, reasons)]
-    return publish_blocks(table.store, table.name, made)
+    ]
+    return publish_blocks(table.store, table.name, blocks_of(stream, [*gone, *reasons]))
 
 
 def _deletion(stream: str, line: KeptLine, now: str) -> bytes:
