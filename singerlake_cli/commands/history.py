@@ -26,6 +26,7 @@ OPERATIONS = (
     "revert",
     "alter",
     "change",
+    "replay",
     "create",
     "adopt",
     "drop",
@@ -138,6 +139,12 @@ def _note(snapshot: TableState, entry: Entry | None) -> str | None:
         done.append(f"back to transaction {to}")
     if isinstance(undone := entry.metadata.get("undone"), list) and undone:
         done.append(f"without transaction{'s'[: len(undone) > 1]} {', '.join(map(str, undone))}")
+    if isinstance(said := entry.metadata.get("rejected"), Mapping):
+        done.append(f"records of {said.get('table')} replayed")
+    if isinstance(said := entry.metadata.get("replayed"), Mapping):
+        done.append(f"after a replay into {said.get('table')}")
+    if entry.metadata.get("discarded"):
+        done.append("rejected records discarded")
     if (gone := entry.deletion) is not None:
         done.append(f"deleted version {gone.version}: {gone.reason}")
     if (move := entry.pointer) is not None:

@@ -149,6 +149,7 @@ CASES = {
     "history --operation": Case(["history", TABLE, "--operation", "vacuum"], ["no transaction"]),
     "versions": Case(["versions", TABLE], ["version", LABEL, "of", "refunds"]),
     "point": Case(["point", TABLE, "current", "1"], ["@current names version 1"]),
+    "rejected": Case(["rejected"], ["no records are rejected"]),
     "cite": Case(["cite", f"{TABLE}.1"], ["Fingerprint"]),
     "locks": Case(["locks"], [TABLE, "table", "loader-7.example.org"]),
     "unlock": Case(["unlock", OTHER, "--yes"], ["there is no lock on"]),
