@@ -60,7 +60,7 @@ def command(
     comment: str | None,
     choice: EngineChoice,
 ) -> None:
-    """List, replay, export or discard the rejected records of a TABLE.
+    """List, replay, export or discard rejected records of a TABLE.
 
     A target with the setting invalid_records: quarantine puts records that it rejects into the
     dead-letter table STREAM__rejected. Without a TABLE, the command lists all such tables.

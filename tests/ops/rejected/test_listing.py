@@ -190,11 +190,8 @@ def test_discard_gives_up_beside_syncs_that_never_end(
 
 def test_table_without_rejected_records(lake: Lake) -> None:
     sync(lake, row(1, 1), schema=NUMBER)
-    for act in (
-        lambda: [*table_of(lake).rejected()],
-        lambda: table_of(lake).rejected("x").discard(),
-    ):
-        with pytest.raises(NotFoundError, match="no records of tap-test.a were rejected"):
-            act()
+    with pytest.raises(NotFoundError, match=r"no records of tap-test\.a were rejected"):
+        table_of(lake).rejected().counts()
+    with pytest.raises(NotFoundError, match=r"no records of tap-test\.a were rejected"):
+        table_of(lake).rejected("x").discard()
     assert listing.dead_letter_tables(lake) == []
-    assert kept_totals is not None
