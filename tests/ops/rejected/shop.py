@@ -36,8 +36,9 @@ def table_of(lake: Lake) -> api.Table:
 
 
 def totals(lake: Lake) -> dict[Any, Any]:
-    """The table's rows, by their ids."""
-    rows = table_of(lake).at(engine="local").to_arrow().to_pylist()
+    """The table's rows, by their ids; null where a column cannot hold the value."""
+    state = table_of(lake).at(engine="local", on_type_mismatch="null")
+    rows = state.to_arrow().to_pylist()
     assert len({one["id"] for one in rows}) == len(rows)
     return {one["id"]: one["total"] for one in rows}
 
