@@ -1,9 +1,10 @@
-"""Numbers in messages: ``1 file``, ``2,000 files``, ``51.1 MB``."""
+"""Numbers in messages: ``1 file``, ``2,000 files``, ``51.1 MB``, ``3 days``."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from datetime import timedelta
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
@@ -28,6 +29,15 @@ def size(number: float) -> str:
             break
         value /= _STEP
     return f"{value:.0f} {unit}" if unit == "B" else f"{value:,.1f} {unit}"
+
+
+def span(seconds: float) -> str:
+    """Write a length of time in whole days, hours or minutes: ``3 days``, ``90 minutes``."""
+    length = timedelta(seconds=seconds)
+    for word, unit in (("day", timedelta(days=1)), ("hour", timedelta(hours=1))):
+        if length >= 2 * unit:
+            return count(round(length / unit), word)
+    return count(round(length / timedelta(minutes=1)), "minute")
 
 
 def repeated(names: Iterable[str]) -> list[str]:

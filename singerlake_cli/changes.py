@@ -29,7 +29,7 @@ def print_done(table: TableName, done: Changed, *, dry_run: bool) -> None:
     ]
     counts = ", ".join(parts)
     if dry_run:
-        output.say(f"{table}: would be {counts}")
+        output.say(f"{table} (dry run): {counts}")
     elif done.transaction is None:
         output.say(f"{table}: nothing to change, and nothing was committed: {counts}")
     else:

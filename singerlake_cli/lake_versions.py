@@ -179,11 +179,11 @@ def pointer_words(table: TableName, done: Pointed) -> str:
     """Describe which version a pointer names now, and which it named before."""
     name = f"{table}@{done.name}"
     if done.version is None:
-        return f"{name} is removed; it named version {done.before}"
+        return f"{name} is removed; it pointed to version {done.before}"
     if done.transaction is None:
-        return f"{name} names version {done.version.number} already"
-    before = "" if done.before is None else f", and named version {done.before} before"
-    return f"{name} names version {done.version.number} now{before}"
+        return f"{name} already points to version {done.version.number}"
+    before = "" if done.before is None else f" (before: version {done.before})"
+    return f"{name} now points to version {done.version.number}{before}"
 
 
 def as_json(version: LakeVersion) -> dict[str, Any]:

@@ -283,7 +283,8 @@ class TargetSingerlake(LakePlugin, LateMaps):
                 for table, lines in sorted(run.put_aside.items())
             )
             logger.warning(
-                "some lines were rejected and quarantined: %s; see them with: singerlake rejected TABLE",
+                "some lines were rejected and quarantined: %s; see them with: singerlake rejected "
+                "TABLE",
                 ", ".join(kept),
             )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from singerlake.annotations.fields import FIELDS, MAX_TAGS, Value, checked
+from singerlake.annotations.fields import FIELDS, LISTS, MOST, Value, checked
 from singerlake.annotations.subjects import Subject
 from singerlake.errors import UsageError
 from singerlake.format.annotations import JobRun
@@ -23,16 +23,18 @@ class Change:
 
     Attributes:
         values: By field; None and an empty list clear it.
-        more_tags: Tags beside those there are, so that two who add one each both do.
+        more: Texts beside those that a list has, by field, so that two who add one each both do.
     """
 
     subject: Subject
     values: Mapping[str, Value] = field(default_factory=dict)
-    more_tags: tuple[str, ...] = ()
+    more: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def change_of(
-    subject: Subject, values: Mapping[str, object], more_tags: Sequence[str] = ()
+    subject: Subject,
+    values: Mapping[str, object],
+    more: Mapping[str, Sequence[str]] | None = None,
 ) -> Change:
     """A change, once it is known that its fields can hold what is said.
 
@@ -40,17 +42,24 @@ def change_of(
         UsageError: A field cannot hold its value, or there is none of this name.
     """
     known = FIELDS[subject.kind]
-    wrong = [name for name in values if name not in known]
+    added = {name: list(texts) for name, texts in (more or {}).items() if texts}
+    wrong = [name for name in (*values, *added) if name not in known]
     if wrong:
         raise UsageError(
             f"{wrong[0]} is not a field of a {subject.kind} ({subject}): there are "
             f"{', '.join(known)}"
         )
     about = str(subject)
-    tags = checked("tags", list(more_tags), about)
-    assert isinstance(tags, list)  # noqa: S101
     kept = {name: checked(name, value, about) for name, value in values.items()}
-    return Change(subject, kept, tuple(tags))
+    return Change(
+        subject, kept, {name: _texts(name, texts, about) for name, texts in added.items()}
+    )
+
+
+def _texts(name: str, texts: list[str], about: str) -> list[str]:
+    found = checked(name, texts, about)
+    assert isinstance(found, list)  # noqa: S101
+    return found
 
 
 def apply(present: dict[str, Any], changes: Sequence[Change]) -> bool:
@@ -60,7 +69,7 @@ def apply(present: dict[str, Any], changes: Sequence[Change]) -> bool:
         Whether anything is otherwise now.
 
     Raises:
-        UsageError: There would be too many tags.
+        UsageError: A list would have too many texts.
     """
     before = msgspec.json.encode(present)
     for change in changes:
@@ -71,10 +80,10 @@ def apply(present: dict[str, Any], changes: Sequence[Change]) -> bool:
                 node[name] = value
             else:
                 _clear(node, name)
-        if change.more_tags:
-            node["tags"] = list(dict.fromkeys([*(node.get("tags") or []), *change.more_tags]))
-            if len(node["tags"]) > MAX_TAGS:
-                raise UsageError(f"tags of {change.subject}: at most {MAX_TAGS} fit")
+        for name, texts in change.more.items():
+            node[name] = list(dict.fromkeys([*(node.get(name) or []), *texts]))
+            if len(node[name]) > MOST:
+                raise UsageError(f"{name} of {change.subject}: at most {MOST} fit")
         _prune(present, path)
     return msgspec.json.encode(present) != before
 
@@ -90,7 +99,7 @@ def _clear(node: dict[str, Any], name: str) -> None:
     """Take a member away; the lake's own stand there empty, for people to see what there is."""
     if name in node and node[name] is not None:
         if "format" in node:
-            node[name] = [] if name == "tags" else None
+            node[name] = [] if name in LISTS else None
         else:
             del node[name]
 

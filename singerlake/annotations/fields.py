@@ -6,6 +6,7 @@ import re
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from singerlake.annotations import requirement
 from singerlake.errors import UsageError
 from singerlake.format import times
 
@@ -13,13 +14,16 @@ Value: TypeAlias = str | list[str] | None
 
 MAX_TEXT = 64 * 1024
 """Longest text: the lake's file is read by every command."""
-MAX_TAGS = 100
+LISTS = ("tags", "requirements")
+"""Fields that hold several texts."""
+MOST = 100
+"""Texts in one of them."""
 SCHEMES = ("http", "https", "mailto")
 DEPRECATED = "yes"
 """What stands where something is deprecated and nobody said why."""
 
 OF_COLUMNS = ("owner", "description", "documentation", "tags", "classification", "deprecated")
-OF_JOBS = ("job_url", "job_status", "freshness")
+OF_JOBS = ("job_url", "job_status", "freshness", "requirements")
 FIELDS = {
     "lake": OF_COLUMNS + OF_JOBS,
     "tap": OF_COLUMNS + OF_JOBS,
@@ -45,8 +49,8 @@ def checked(field: str, value: object, about: str) -> Value:
         UsageError: The field cannot hold it.
     """
     where = f"{field} of {about}"
-    if field == "tags":
-        return _tags(value, where)
+    if field in LISTS:
+        return _list(value, field, where)
     if field == "deprecated" and isinstance(value, bool):
         return DEPRECATED if value else None
     if value is None or value is False:
@@ -79,15 +83,17 @@ def _text(value: object, where: str) -> str:
     return text
 
 
-def _tags(value: object, where: str) -> list[str]:
+def _list(value: object, field: str, where: str) -> list[str]:
     if value is None or value is False:
         return []
     if not isinstance(value, list):
         raise UsageError(f"{where} is not a list: write it as [first, second]")
-    tags = list(dict.fromkeys(filter(None, (_text(tag, where) for tag in value))))
-    if len(tags) > MAX_TAGS:
-        raise UsageError(f"{where}: {len(tags)} tags, and at most {MAX_TAGS} fit")
-    return tags
+    texts = list(dict.fromkeys(filter(None, (_text(one, where) for one in value))))
+    if len(texts) > MOST:
+        raise UsageError(f"{where}: {len(texts)} {field}, and at most {MOST} fit")
+    if field == "requirements":
+        requirement.parse_all(texts)
+    return texts
 
 
 def _check_url(text: str, where: str) -> None:

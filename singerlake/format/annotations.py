@@ -35,6 +35,8 @@ class Annotations(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
         job_url: The job that fills it.
         job_status: What is to be known of that job.
         freshness: How old its last sync may be, for example ``24h``.
+        requirements: What a snapshot must meet to be frozen, for example ``rows > 0``; of the lake
+            and of a tap, each of its tables.
     """
 
     owner: str | None = None
@@ -45,6 +47,7 @@ class Annotations(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     tags: list[str] = []
     classification: str | None = None
     freshness: str | None = None
+    requirements: list[str] = []
     deprecated: str | None = None
 
 

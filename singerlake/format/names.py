@@ -44,7 +44,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9._-]")
 _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?|catalogue\.json", re.IGNORECASE
 )
-_POINTER = r"@[A-Za-z][A-Za-z0-9_-]{0,99}"
+POINTER_NAME = r"[A-Za-z][A-Za-z0-9_-]{0,99}"
+_POINTER = f"@{POINTER_NAME}"
 _QUOTED = re.compile(rf"`((?:[^`]|``)+)`(?:\.(@?[0-9]+|{_POINTER})|({_POINTER}))?")
 _VERSION = re.compile(rf"@?[0-9]+|{_POINTER}")
 _POINTED = re.compile(rf"(?P<stream>.+)(?P<pointer>{_POINTER})")

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import msgspec
 
+from singerlake.format.names import POINTER_NAME
+
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 """What is counted or numbered; JSON readers of every language know it exactly."""
 
@@ -54,7 +56,7 @@ class PointerMove(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
         by: Who moved it.
     """
 
-    name: Annotated[str, msgspec.Meta(pattern="^[A-Za-z][A-Za-z0-9_-]{0,99}$")]
+    name: Annotated[str, msgspec.Meta(pattern=f"^{POINTER_NAME}$")]
     version: Count
     by: str = ""
 

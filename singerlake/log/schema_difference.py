@@ -174,10 +174,7 @@ def plan(head: TableState, before: str, after: str | None = None) -> Comparison:
         NotFoundError: There is no such version or transaction, or its state was given up.
         UsageError: The table's log is lost, or the first state lacks a column of the second's key.
     """
-    if not head.from_log:
-        raise UsageError(
-            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
-        )
+    head.check_log()
     one = _named(head, before)
     other = State(head, is_head=True) if after is None else _named(head, after)
     matching = _matching(one, other)

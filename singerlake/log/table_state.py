@@ -153,6 +153,17 @@ class TableState:
             at, possible = self.summary(self.dropped_at), self.restorable is not None
             raise lifetimes.dropped_error(self.table, at.number, at.time, possible=possible)
 
+    def check_log(self) -> None:
+        """Make sure that there is a log, for an operation that reads or continues it.
+
+        Raises:
+            UsageError: Log and manifest are lost.
+        """
+        if not self.from_log:
+            raise UsageError(
+                f"{self.table} has lost its log: rebuild it with: singerlake rebuild {self.table}"
+            )
+
     @property
     def schema_hash(self) -> str:
         """The schema in effect; empty where the table has none yet."""

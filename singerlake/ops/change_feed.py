@@ -23,7 +23,7 @@ from msgspec.json import encode
 from numpy.typing import NDArray
 
 from singerlake.engine.local import LocalEngine
-from singerlake.errors import ConflictError, NotFoundError, UsageError
+from singerlake.errors import ConflictError, NotFoundError
 from singerlake.format import messages
 from singerlake.format.log import Block, Operation
 from singerlake.format.overlaid import member_of
@@ -242,10 +242,7 @@ def _check(head: TableState, place: Place) -> None:
         NotFoundError: The place is of another log, or changes after it have expired.
     """
     table, number = head.table, place.transaction
-    if not head.from_log:
-        raise UsageError(
-            f"{table} has lost its log: make it again with: singerlake rebuild {table}"
-        )
+    head.check_log()
     if not number:
         return
     anew = "start a new query with a new checkpoint"

@@ -1,4 +1,4 @@
-"""Cite a version, or the result of a query over versions."""
+"""Cite a version."""
 
 from __future__ import annotations
 

@@ -56,10 +56,7 @@ def delete_version(
         ConflictError: A pointer names it, or somebody deleted it, or dropped the table, meanwhile.
     """
     _check_reason(reason)
-    if not head.from_log:
-        raise UsageError(
-            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
-        )
+    head.check_log()
     version, by = head.version(name), current_user()
     conflicts.check_not_pointed(head, version.number)
     if dry_run:

@@ -203,11 +203,7 @@ def describe(store: Store, snapshot: TableState) -> DroppedTable:
 
 def _check(snapshot: TableState, options: AlterOptions) -> None:
     check_metadata(options.metadata)
-    if not snapshot.from_log:
-        raise UsageError(
-            f"{snapshot.table} has lost its log, which would record it: rebuild it with: "
-            f"singerlake rebuild {snapshot.table}"
-        )
+    snapshot.check_log()
     conflicts.check_transaction(snapshot, options.if_transaction)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from singerlake.annotations.requirement import Requirement
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import MisfitsError, NotFoundError, SingerlakeError, UsageError
@@ -24,8 +25,8 @@ from singerlake.log.commit import commit, current_user, draft_entry, new_writer_
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.ops.point import Pointed, point, pointer_name
+from singerlake.ops.requirements import annotated
 from singerlake.ops.requirements.check import check_snapshot, requirements_error
-from singerlake.ops.requirements.requirement import Requirement, parse_all
 from singerlake.rows.blocks.misfits import ColumnMisfits, ways_out
 from singerlake.rows.state.fingerprint import Content
 from singerlake.rows.state.parquet_parts import IndexDamagedError
@@ -49,9 +50,10 @@ class FreezeOptions:
         again: Make a new version even if the state has one.
         allow_violations: Freeze rows that break the table's constraints; the version says so.
         pointer: A pointer that is moved to the version, by its name: ``current``.
-        require: Requirements that the snapshot must meet, such as ``rows > 0``; kept with the
+        require: Requirements that the snapshot must meet beside those that the table is annotated
+            with, such as ``rows > 0``; kept with the version.
+        met: Requirements that were checked just now, so that none is checked; kept with the
             version.
-        met: Requirements that were checked just now; kept with the version too.
         instead: Finds, in the table as it is then, a version that will do; by default one of the
             same state, with the label, unless ``again``.
     """
@@ -63,7 +65,7 @@ class FreezeOptions:
     allow_violations: bool = False
     pointer: str | None = None
     require: Sequence[str] = ()
-    met: Sequence[str] = ()
+    met: Sequence[str] | None = None
     instead: Callable[[TableState], FrozenVersion | None] | None = None
 
 
@@ -114,7 +116,9 @@ def freeze(
 
 
 def _frozen(table: Table, options: FreezeOptions, choice: EngineChoice) -> Frozen:
-    required = parse_all(options.require)
+    required: Sequence[Requirement] = ()
+    if options.met is None:
+        required = annotated.required(table.store, [table.name], options.require)[table.name]
     head = table.snapshot()
     there = _instead(head, options)(head)
     if there is not None and not required:
@@ -174,7 +178,7 @@ def _freeze(
                 record_fingerprint=content.record_fingerprint,
                 lanes={proof.value: hashed.encoded for proof, hashed in content.hashes.items()},
                 violations=violations,
-                requirements=[*(one.text for one in required), *options.met],
+                requirements=options.met or [one.text for one in required],
                 pointer=options.pointer,
                 instead=instead,
             )
@@ -359,11 +363,7 @@ def plan(
         UsageError: The table has no log, or the label cannot be one or is taken.
         NotFoundError: There is no such transaction.
     """
-    if not snapshot.from_log:
-        raise UsageError(
-            f"{snapshot.table} has lost its log, which would record the version: rebuild it with: "
-            f"singerlake rebuild {snapshot.table}"
-        )
+    snapshot.check_log()
     check_label(label)
     if taken := conflicts.taken_label(snapshot, label):
         raise UsageError(taken)

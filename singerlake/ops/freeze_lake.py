@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from singerlake.annotations.requirement import Requirement
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError
 from singerlake.format.lake_log import LakeVersion
@@ -19,13 +20,13 @@ from singerlake.lake import Lake
 from singerlake.ops import freeze_lake_plan as plans
 from singerlake.ops.freeze import WHAT, FreezeOptions, Frozen, freeze
 from singerlake.ops.freeze_lake_plan import LakeFreeze
+from singerlake.ops.requirements import annotated
 from singerlake.ops.requirements.check import (
     Unmet,
     check_snapshot,
     requirements_error,
     unmet_in_sql,
 )
-from singerlake.ops.requirements.requirement import Requirement, parse_all
 from singerlake.snapshot.from_blocks import reading
 
 
@@ -39,8 +40,8 @@ class LakeFreezeOptions:
         again: Make a new lake version even if one names the same versions.
         allow_violations: Freeze rows that break their table's constraints, too.
         named: Tables that must not be left out, because somebody named them.
-        require: Requirements that each table must meet; statements are run once. Unless all are
-            met, no table is frozen.
+        require: Requirements that each table must meet beside those that it is annotated with;
+            statements are run once. Unless all are met, no table is frozen.
     """
 
     label: str | None = None
@@ -117,13 +118,13 @@ def freeze_lake(
         ConflictError: Others made lake versions faster than this one could follow.
     """
     choice = choice or EngineChoice()
-    if required := parse_all(options.require):
-        _check_required(lake, wanted, required, choice)
+    required = annotated.required(lake.store, wanted.cut.heads, options.require)
+    _check_required(lake, wanted, required, choice)
     frozen: dict[TableName, Frozen] = {}
     failed: dict[TableName, SingerlakeError] = {}
     for name in each(wanted.missing):
         try:
-            frozen[name] = _frozen(lake, name, wanted, options, choice)
+            frozen[name] = _frozen(lake, name, wanted, options, required[name], choice)
         except SingerlakeError as error:
             failed[name] = error
         else:
@@ -142,6 +143,7 @@ def _frozen(
     name: TableName,
     wanted: LakeFreeze,
     options: LakeFreezeOptions,
+    met: Sequence[Requirement],
     choice: EngineChoice | None,
 ) -> Frozen:
     """Freeze one table as it was at the cut; a version that somebody made meanwhile will do."""
@@ -151,14 +153,17 @@ def _frozen(
         at=wanted.cut.heads[name].number,
         comment=options.comment,
         allow_violations=violations,
-        met=options.require,
+        met=[one.text for one in met],
         instead=there,
     )
     return freeze(lake.table(name), own, choice)
 
 
 def _check_required(
-    lake: Lake, wanted: LakeFreeze, required: Sequence[Requirement], choice: EngineChoice
+    lake: Lake,
+    wanted: LakeFreeze,
+    required: Mapping[TableName, Sequence[Requirement]],
+    choice: EngineChoice,
 ) -> None:
     """Check all tables, as they were at the cut, before the first is frozen.
 
@@ -166,18 +171,20 @@ def _check_required(
         RequirementsError: One does not meet a requirement.
     """
     heads = {name: head.number for name, head in wanted.cut.heads.items()}
-    of_tables = [one for one in required if one.measure != "sql"]
     found: dict[str, list[Unmet]] = {}
     for name, number in heads.items():
+        of_table = [one for one in required[name] if one.measure != "sql"]
+        if not of_table:
+            continue
         table = lake.table(name)
         with table.lease() as lease:
             at = lease.snapshot.at(number)
             engine = choice.engine_for(reading(at), WHAT)
-            unmet = check_snapshot(engine, table, lease.snapshot, at, of_tables, choice)
-            if unmet:
+            if unmet := check_snapshot(engine, table, lease.snapshot, at, of_table, choice):
                 found[f"{name} at transaction {number}"] = unmet
+    statements = dict.fromkeys(one for each in required.values() for one in each)
     first = lake.table(next(iter(heads)))
-    if unmet := [*unmet_in_sql(first, required, heads, choice)]:
+    if unmet := [*unmet_in_sql(first, [*statements], heads, choice)]:
         found["the tables together"] = unmet
     if found:
         raise requirements_error(found)

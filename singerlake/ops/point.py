@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 from singerlake.errors import UsageError
 from singerlake.format.log import Entry, FrozenVersion, Operation
+from singerlake.format.names import POINTER_NAME
 from singerlake.format.version_notes import PointerMove
 from singerlake.log import conflicts, versions
 from singerlake.log.commit import commit, current_user, draft_entry, new_writer_id
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.storage.base import Store
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def pointer_name(text: str) -> str:
         UsageError: It is not a valid name.
     """
     name = text.removeprefix("@")
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(POINTER_NAME, name):
         raise UsageError(
             f"{text[:110]!r} is not a valid name for a pointer: use a letter, then letters, "
             "digits, _ or -, for example current"
@@ -64,10 +63,7 @@ def point(store: Store, head: TableState, name: str, version: str | None) -> Poi
         ConflictError: Another process moved the pointer, or deleted the version, in the meantime.
     """
     name = pointer_name(name)
-    if not head.from_log:
-        raise UsageError(
-            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
-        )
+    head.check_log()
     wanted = None if version is None else _version(head, version)
     there = versions.pointers(head).get(name)
     before = None if there is None else there[0].number

@@ -291,7 +291,7 @@ def conflict_error(wanted: UndoPlan, found: Undone) -> ConflictError:
     rows = count(found.conflicts, "row")
     lines = [
         f"{rows} of {wanted.head.table} that {_which(wanted)} wrote "
-        f"{'was' if found.conflicts == 1 else 'were'} changed again since; nothing was changed:",
+        f"{'was' if found.conflicts == 1 else 'were'} changed later; nothing was undone:",
         *(f"  {', '.join(names)} {one}" for one in found.first_conflicts[:SHOWN]),
     ]
     if (more := found.conflicts - len(lines) + 1) > 0:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import UNSET, structs
 
-from singerlake.errors import ConflictError, UsageError
+from singerlake.errors import ConflictError
 from singerlake.format import sql_tokens
 from singerlake.format.log import Block, Entry, FrozenVersion, Operation, SchemaEntry
 from singerlake.format.overlaid import member_of
@@ -279,11 +279,7 @@ def plan(head: TableState, change: OverlayChange, options: AlterOptions) -> Alte
         UsageError: It cannot be said, or the table has lost its log.
         ConflictError: The table is not at the transaction that it should be at.
     """
-    if not head.from_log:
-        raise UsageError(
-            f"{head.table} has lost its log, which would record it: rebuild it with: singerlake "
-            f"rebuild {head.table}"
-        )
+    head.check_log()
     conflicts.check_transaction(head, options.if_transaction)
     check_metadata(options.metadata)
     return AlterPlan(head, change(head))

@@ -84,7 +84,7 @@ def due(
         NotFoundError: A table that it reads is not there any more.
     """
     if position is None:
-        return "nothing was there"
+        return "it is new"
     changed = projection.changed_since(position.definition)
     if rows_only:
         changed = tuple(one for one in changed if one in DECIDE_ROWS)
@@ -110,5 +110,5 @@ def _moved_pointer(lake: Lake, position: Position, projection: Projection) -> st
         now, _ = lake.table(table).snapshot().named(pointer)
         # What is published of a staging table reads that; its own position has the pointer's table.
         if read and now is not None and now.number not in read:
-            return f"{table}{pointer} names version {now.number} now"
+            return f"{table}{pointer} now points to version {now.number}"
     return None

@@ -146,7 +146,8 @@ class Gatherer:
             name: getattr(own, name) or getattr(tap, name) or getattr(self.file, name)
             for name in ("owner", "freshness", "classification", "deprecated")
         }
-        return replace(own, **inherited)
+        required = [*self.file.requirements, *tap.requirements, *entry.requirements]
+        return replace(own, **inherited, requirements=required)
 
     def _description(self, snapshot: TableState, said: ShownAnnotations) -> ShownAnnotations:
         """The schema's own description, where no person said one."""

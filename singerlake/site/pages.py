@@ -12,7 +12,7 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 
 
 class ShownAnnotations(Annotations, Page, frozen=True, kw_only=True, omit_defaults=False, gc=False):
-    """The annotations shown; owner and freshness may be those of what it lies in."""
+    """The annotations shown; owner, freshness and others may be those of what it lies in."""
 
     @property
     def anything(self) -> bool:

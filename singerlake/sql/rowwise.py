@@ -16,19 +16,19 @@ from singerlake.sql import functions, plan, plan_columns
 _TABLE = "View"
 _SAME_COLUMNS = frozenset({"Filter", "SubqueryAlias"})
 _OF_SEVERAL = {
-    "Aggregate": "it puts rows together",
-    "Deduplicate": "it puts rows together",
-    "Distinct": "it puts rows together",
+    "Aggregate": "it aggregates rows",
+    "Deduplicate": "it removes duplicate rows",
+    "Distinct": "it removes duplicate rows",
     "Except": "it reads more than one table",
-    "Generate": "it makes several rows of one",
-    "GlobalLimit": "it takes only so many rows",
+    "Generate": "it makes several rows from one",
+    "GlobalLimit": "it limits the number of rows",
     "Intersect": "it reads more than one table",
     "Join": "it reads more than one table",
     "LateralJoin": "it reads more than one table",
-    "LocalLimit": "it takes only so many rows",
-    "Offset": "it takes only so many rows",
+    "LocalLimit": "it limits the number of rows",
+    "Offset": "it limits the number of rows",
     "Sort": "it sorts them",
-    "Tail": "it takes only so many rows",
+    "Tail": "it limits the number of rows",
     "Union": "it reads more than one table",
     "Window": "a row's values depend on other rows",
     "WithCTE": "it has a WITH",
@@ -47,7 +47,7 @@ def obstacle(analyzed: Any) -> str | None:
         if kind not in _SAME_COLUMNS and kind != "Project":
             return _OF_SEVERAL.get(kind, f"it has {kind} in its plan")
         if any(plan.holds_plan(one) for one in _expressions(node)):
-            return "it has another query in it"
+            return "it contains another query"
         node = node.children().apply(0)
     return None
 

@@ -40,6 +40,13 @@ def _fields(command: Any) -> Any:
 @_fields
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Add a tag; may be repeated.")
 @click.option(
+    "--require",
+    "requirements",
+    multiple=True,
+    metavar="CONDITION",
+    help="Add a requirement that each snapshot must meet to be frozen; may be repeated.",
+)
+@click.option(
     "--deprecated",
     metavar="[WHY]",
     is_flag=False,
@@ -67,6 +74,7 @@ def command(
     /,
     subject: str | None,
     tags: tuple[str, ...],
+    requirements: tuple[str, ...],
     deprecated: str | None,
     file: Path | None,
     exported: bool,
@@ -78,13 +86,14 @@ def command(
 
     Records owners, descriptions, tags and other facts, which `show`, `ls`, `docs` and
     `tap-singerlake --discover` display. Without a name, it annotates the lake. An empty value
-    removes an annotation, and --tag "" removes all tags. --from changes only what the file
-    mentions.
+    removes an annotation; --tag "" and --require "" remove all of them. --from changes only what
+    the file mentions.
 
     \b
     singerlake annotate --description "All that the shop knows"
     singerlake annotate tap-shop --owner data@example.com --freshness 24h
     singerlake annotate tap-shop.orders --tag finance --documentation https://example.com/orders
+    singerlake annotate tap-shop.orders --require "rows > 0" --require "deleted < 5%"
     singerlake annotate tap-shop.orders.amount --description "In cents, taxes included"
     singerlake annotate tap-shop.carts --deprecated "use tap-shop.orders"
     singerlake annotate --export > annotations.yml
@@ -93,7 +102,8 @@ def command(
     values: dict[str, object] = {name: text for name, text in fields.items() if text is not None}
     if deprecated is not None:
         values["deprecated"] = deprecated
-    asked = [bool(values or tags), file is not None, exported]
+    lists = {"tags": tags, "requirements": requirements}
+    asked = [bool(values or any(lists.values())), file is not None, exported]
     if sum(asked) != 1:
         raise UsageError(
             "use one of: annotations (--owner, --description, …), --from FILE, or --export"
@@ -117,9 +127,9 @@ def command(
         subjects.check_known(lake, [change.subject for change in wanted])
     else:
         _check_deprecated(lake, subject, deprecated)
-        if "" in tags:
-            values["tags"] = []
-        wanted = [changes.change_of(about, values, [tag for tag in tags if tag])]
+        values |= {name: [] for name, texts in lists.items() if "" in texts}
+        more = {name: [text for text in texts if text] for name, texts in lists.items()}
+        wanted = [changes.change_of(about, values, more)]
     _note(shared, lake, wanted, dry_run=dry_run)
 
 

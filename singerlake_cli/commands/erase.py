@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from singerlake.ops.erase.check import Report
     from singerlake.ops.erase.sought import Sought
 
-DROPPED_FIRST = ("in all", "seen first")
+DROPPED_FIRST = ("matches", "first seen")
 """Columns that a narrow terminal leaves out, those that matter least first."""
 SHOWN = 50
 """Objects that a table for people lists; programs get all."""
@@ -311,7 +311,7 @@ def _print(report: Report, sought: int) -> None:
         for one in report.found[:SHOWN]
     ]
     if rows:
-        columns = ("search term", "object~", "which is~", "in all>", "seen first~")
+        columns = ("search term", "object~", "kind~", "matches>", "first seen~")
         output.print_table(None, columns, rows, drop=DROPPED_FIRST)
     if len(report.found) > SHOWN:
         output.say(f"and {len(report.found) - SHOWN:,} more: --output json lists all")

@@ -113,7 +113,8 @@ def command(
     and unchanged since the previous version, in rows or percent (a first version meets them);
     nulls(COLUMN) and distinct(COLUMN), in rows or percent; min(COLUMN), max(COLUMN), sum(COLUMN);
     freshness, the time since the newest record was committed; schema unchanged; and sql: a SELECT
-    that must return no row. SELECTs need Spark.
+    that must return no row. Requirements that `annotate --require` keeps for the table, its tap or
+    the lake are checked too.
 
     \b
     singerlake freeze tap-shop.orders

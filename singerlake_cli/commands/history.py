@@ -148,7 +148,7 @@ def _note(snapshot: TableState, entry: Entry | None) -> str | None:
     if (gone := entry.deletion) is not None:
         done.append(f"deleted version {gone.version}: {gone.reason}")
     if (move := entry.pointer) is not None:
-        to = f"names version {move.version}" if move.version else "is removed"
+        to = f"points to version {move.version}" if move.version else "is removed"
         done.append(f"@{move.name} {to}")
     done += _refreshed(entry.metadata)
     if entry.overlay is not None:

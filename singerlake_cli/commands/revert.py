@@ -213,7 +213,7 @@ def _print(table: TableName, to: int, done: Reverted, dry_run: bool) -> None:
     else:
         counts += f", {done.deleted:,} deleted, {done.unchanged:,} unchanged"
     if dry_run:
-        output.say(f"{table} to transaction {to}: would be {counts}")
+        output.say(f"{table} to transaction {to} (dry run): {counts}")
     elif done.transaction is None:
         _print_same(table, to)
     else:

@@ -66,6 +66,7 @@ def command(shared: Shared, table: str) -> None:
     tap, entry = lake_file.tap(ref.table.tap), lake_file.table(ref.table)
     facts["annotations"] = to_builtins(entry)
     facts["job"] = to_builtins(tap.last_run)
+    facts["requirements"] = lake_file.requirements_of(ref.table)
     facts["owner"] = entry.owner or tap.owner or lake_file.owner
     facts["staged"] = _staged(lake_table.store, snapshot)
     facts["published"] = to_builtins(lake_file.published_from(ref.table))
@@ -191,6 +192,7 @@ def _annotation_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     for name, label in _LABELS.items():
         if value := values.get(name):
             lines.append((label, ", ".join(value) if isinstance(value, list) else value))
+    lines += [("required", text) for text in facts["requirements"]]
     if facts["job"]:
         lines.append(("last job", job_line(facts["job"])))
     return lines

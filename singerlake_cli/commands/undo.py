@@ -33,7 +33,7 @@ SHOWN = 10
     type=click.Choice(["keep", "undo", "fail"]),
     default="fail",
     show_default=True,
-    help="Rows that were changed again since: keep them as they are now, undo them too, or undo "
+    help="Rows that were changed later: keep them as they are now, undo them too, or undo "
     "nothing if there are any.",
 )
 @click.option(
@@ -161,7 +161,7 @@ def _print(wanted: UndoPlan, done: Undone, on_conflict: OnConflict, *, dry_run: 
     if done.transaction is not None:
         output.say(f"{table} without {which}, as transaction {done.transaction}: {counts}")
     elif dry_run:
-        output.say(f"{table} without {which}: would be {counts}")
+        output.say(f"{table} without {which} (dry run): {counts}")
     else:
         output.say(f"{table}: nothing of {which} is left to undo{why}")
     if done.conflicts:
@@ -184,9 +184,9 @@ def _print_conflicts(
     became = {
         OnConflict.FAIL: "without --on-conflict keep or undo, nothing would be undone",
         OnConflict.KEEP: f"{'would be' if dry_run else 'were'} kept (--on-conflict keep)",
-        OnConflict.UNDO: f"{'would be' if dry_run else 'were'} undone, too (--on-conflict undo)",
+        OnConflict.UNDO: f"{'would be' if dry_run else 'were'} undone too (--on-conflict undo)",
     }[on_conflict]
-    output.say(f"{output.count(done.conflicts, 'row')} changed again since: {became}")
+    output.say(f"{output.count(done.conflicts, 'row')} changed later: {became}")
     names = ", ".join(wanted.head.schema.key_properties)
     for one in done.first_conflicts[:SHOWN]:
         output.say(f"  {names} {one}")

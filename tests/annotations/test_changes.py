@@ -139,7 +139,7 @@ def test_two_at_once_lose_nothing(filled: Lake) -> None:
             together.wait()
             for round_ in range(5):
                 subject = Subject("tap-shop", "orders", ("id",)) if n % 2 else Subject("tap-shop")
-                changes.annotate(lake, [change_of(subject, {}, [f"{n}-{round_}"])])
+                changes.annotate(lake, [change_of(subject, {}, {"tags": [f"{n}-{round_}"]})])
 
         return run
 

@@ -138,7 +138,10 @@ def test_rows_are_deleted_that_a_file_names(shop: Lake, tmp_path: Path) -> None:
     # In the version in which they were read, or whatever it is now.
     keys.write_text("_row_id,_row_version\n2,7\n")
     refused = run(shop, *delete[:4])
-    assert (refused.exit_code, "id 2: read as row version 7" in refused.stderr) == (4, True)
+    assert (refused.exit_code, "id 2: was row version 7 when it was read" in refused.stderr) == (
+        4,
+        True,
+    )
     assert run_json(shop, *delete[:4], "--overwrite")["deleted"] == 1
     keys.write_text("id\n3\nx\n")
     rejects = tmp_path / "rejects.csv"

@@ -148,7 +148,7 @@ CASES = {
     "history": Case(["history", TABLE], ["no.", "sync", "freeze", "combine", "refunds"]),
     "history --operation": Case(["history", TABLE, "--operation", "vacuum"], ["no transaction"]),
     "versions": Case(["versions", TABLE], ["version", LABEL, "of", "refunds"]),
-    "point": Case(["point", TABLE, "current", "1"], ["@current names version 1"]),
+    "point": Case(["point", TABLE, "current", "1"], ["points to version 1"]),
     "rejected": Case(["rejected"], ["no records are rejected"]),
     "cite": Case(["cite", f"{TABLE}.1"], ["Fingerprint"]),
     "locks": Case(["locks"], [TABLE, "table", "loader-7.example.org"]),
@@ -234,7 +234,7 @@ CASES = {
         [
             "as transaction 8",
             "1 row put back, 2 deleted",
-            "1,234 rows changed again since",
+            "1,234 rows changed later",
             "id 17",
         ],
         lambda: undone(),
@@ -254,7 +254,7 @@ CASES = {
     ),
     "delete --dry-run": Case(
         ["delete", TABLE, "--where", "id = 17", "--dry-run"],
-        [f"{TABLE}:", "would be 0 rows", "1 not found"],
+        [f"{TABLE} ", "(dry run): 0 rows", "1 not found"],
         lambda: changed(dry=True),
         "singerlake.ops.change.change.change",
     ),

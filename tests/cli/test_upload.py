@@ -378,7 +378,7 @@ def test_a_new_table_is_shown_before_it_is_made(shop: Lake) -> None:
     for line in (["id", "int64", "key", "0"], ["zip", "string", "0"], ["price", "double", "0"]):
         assert line in lines
     assert ["at", "timestamp", "1"] in lines
-    assert "would be 2 rows inserted" in result.stdout
+    assert "(dry run): 2 rows inserted" in result.stdout
     assert "note" not in lines[2]
     assert not Path(nowhere).exists()
     types = "price:decimal(12,2),note:json"

@@ -385,7 +385,7 @@ def test_a_table_without_its_log_is_refused(lake: Lake) -> None:
     head = write(lake, row(1))
     feed = ChangeFeed(Table(lake.store, head.table))
     feed.head = replace(head, from_log=False)
-    with pytest.raises(UsageError, match="make it again with: singerlake rebuild"):
+    with pytest.raises(UsageError, match="rebuild it with: singerlake rebuild"):
         feed.next_place(Place(), 1)
 
 

@@ -11,6 +11,7 @@ from singerlake.annotations import changes, document
 from singerlake.annotations.subjects import LAKE
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.lake import Lake
+from singerlake.ops.cite_query import cite_query
 from singerlake.ops.freeze import FreezeOptions, freeze
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
@@ -74,3 +75,80 @@ def test_cite_refuses_what_moves_or_is_not_there(
 ) -> None:
     done = run(owned, "cite", name)
     assert (done.exit_code, message in done.stderr) == (code, True), done.stderr
+
+
+ALL_TYPES = "select id, name, amount, weight, paid, day, at, tags, address from tap_shop.facts.1"
+
+
+@pytest.fixture
+def facts(owned: Lake) -> Lake:
+    """A version of a table of all kinds of columns."""
+    columns: dict[str, Any] = {
+        "id": {"type": "integer"},
+        "name": {"type": ["null", "string"]},
+        "amount": {"type": ["null", "number"], "multipleOf": 0.01},
+        "weight": {"type": ["null", "number"]},
+        "paid": {"type": ["null", "boolean"]},
+        "day": {"type": ["null", "string"], "format": "date"},
+        "at": {"type": ["null", "string"], "format": "date-time"},
+        "tags": {"type": ["null", "array"], "items": {"type": "string"}},
+        "address": {"type": ["null", "object"], "properties": {"city": {"type": "string"}}},
+    }
+    full = {
+        "name": "Zoë",
+        "amount": 1.5,
+        "weight": 0.1,
+        "paid": True,
+        "day": "2026-01-02",
+        "at": "2026-01-02T03:04:05.6Z",
+        "tags": ["a", None],
+        "address": {"city": "x"},
+    }
+    rows = [{"id": n, **(full if n % 2 else {})} for n in range(9)]
+    commit_rows(owned, "tap-shop.facts", columns, ["id"], rows)
+    freeze(owned.find("tap-shop.facts")[0], None, EngineChoice(LOCAL))
+    return owned
+
+
+def test_query_of_a_whole_version_has_its_fingerprint(facts: Lake) -> None:
+    """So whoever holds the version can prove the citation, and the other way round."""
+    found, read = cite_query(facts, ALL_TYPES, EngineChoice(LOCAL))
+    (version,) = facts.find("tap-shop.facts")[0].versions()
+    assert (found.rows, found.fingerprint) == (9, version.fingerprint)
+    assert [str(one) for one in read] == ["tap-shop.facts.1"]
+
+
+def test_both_engines_cite_a_query_alike(facts: Lake, spark: Any) -> None:
+    for sql in (ALL_TYPES, "select count(*) as n, sum(amount) as a from tap_shop.facts.1"):
+        here, _ = cite_query(facts, sql, EngineChoice(LOCAL))
+        there, _ = cite_query(facts, sql, EngineChoice.of(spark=spark))
+        assert (here.rows, here.fingerprint) == (there.rows, there.fingerprint)
+
+
+def test_cite_a_query(owned: Lake) -> None:
+    sql = "select id,  -- of all\n id as again from tap_shop.orders\nversion as of '@current' ;"
+    once = run_json(owned, "cite", sql)
+    plain = "select id, id as again from tap_shop.orders version as of '@current'"
+    assert (once["sql"], once["versions"]) == (plain, ["tap-shop.orders.1"])
+    (fingerprint,) = once["datacite"]["alternateIdentifiers"]
+    assert once["text"].startswith(
+        f"Ada {{L}}. {plain}. In: lake. Read tap-shop.orders.1. 1,200 rows"
+    )
+    assert once["text"].endswith(f"Fingerprint {fingerprint['alternateIdentifier']}.")
+    reversed_ = run_json(owned, "cite", f"{plain} order by id desc")
+    assert reversed_["datacite"]["alternateIdentifiers"] == [fingerprint]
+    other = run_json(owned, "cite", f"{plain} where id <> 7")
+    assert other["datacite"]["alternateIdentifiers"] != [fingerprint]
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("select * from tap_shop.orders", "whose snapshot may expire: freeze it"),
+        ("select * from tap_shop.orders.`@1`", "whose snapshot may expire: freeze it"),
+        ("select id, id from tap_shop.orders.1", "two columns are named 'id'"),
+    ],
+)
+def test_cite_refuses_a_query_whose_result_may_change(owned: Lake, sql: str, message: str) -> None:
+    done = run(owned, "cite", sql, "--engine", "local")
+    assert (done.exit_code, message in done.stderr) == (2, True), done.stderr

@@ -280,19 +280,19 @@ def test_command_lists_moves_and_removes_pointers(table: Table, lake: Lake) -> N
     )
     assert run_json(lake, "point", "tap.s") == []
     moved = run(lake, "point", "tap.s", "current", "first")
-    assert moved.stdout == "tap.s@current names version 1 now\n"
+    assert moved.stdout == "tap.s@current now points to version 1\n"
     moved = run(lake, "point", "tap.s", "current", "2")
-    assert moved.stdout == "tap.s@current names version 2 now, and named version 1 before\n"
+    assert moved.stdout == "tap.s@current now points to version 2 (before: version 1)\n"
     same = run(lake, "point", "tap.s", "current", "2")
-    assert same.stdout == "tap.s@current names version 2 already\n"
+    assert same.stdout == "tap.s@current already points to version 2\n"
     (listed,) = run_json(lake, "point", "tap.s")
     assert (listed["name"], listed["version"]) == ("current", 2)
     assert [move["version"] for move in listed["history"]] == [1, 2]
     assert " @current        2  –" in run(lake, "point", "tap.s").stdout
     assert "@current names 2" in " ".join(run(lake, "versions", "tap.s").stdout.split())
-    assert "@current names version 2" in run(lake, "history", "tap.s").stdout
+    assert "@current points to version 2" in run(lake, "history", "tap.s").stdout
     removed = run(lake, "point", "tap.s", "current", "--remove")
-    assert removed.stdout == "tap.s@current is removed; it named version 2\n"
+    assert removed.stdout == "tap.s@current is removed; it pointed to version 2\n"
     assert run_json(lake, "history", "tap.s")[0]["pointer"]["name"] == "current"
     for wrong in (["current"], ["current", "1", "--remove"], ["--remove"]):
         assert run(lake, "point", "tap.s", *wrong).exit_code == 2
@@ -300,7 +300,7 @@ def test_command_lists_moves_and_removes_pointers(table: Table, lake: Lake) -> N
     many = run(lake, "freeze", "--all", "--as", "current")
     assert (many.exit_code, "--as is for one table" in many.stderr) == (2, True)
     done = run(lake, "freeze", "tap.s", "--as", "current", "--engine", "local")
-    assert done.stdout.endswith("tap.s@current names version 2 now\n")
+    assert done.stdout.endswith("tap.s@current now points to version 2\n")
 
 
 def test_entry_whose_version_has_pointers_already_is_damaged(table: Table) -> None:
@@ -339,7 +339,7 @@ def test_projection_follows_its_pointer_both_ways(
     listed = run(lake, "projections", "--projections", str(file)).stdout
     assert "2 transactions behind tap.s@current" in listed
     said, rows = published()
-    assert ("tap.s@current names version 2 now" in said, rows) == (True, {"1", "2"})
+    assert ("tap.s@current now points to version 2" in said, rows) == (True, {"1", "2"})
     assert published()[0] == "s: up to date\n"
     frozen(filled(lake, 3))
     assert published()[0] == "s: up to date\n", "the pointer has not moved"
@@ -347,7 +347,7 @@ def test_projection_follows_its_pointer_both_ways(
     listed = run(lake, "projections", "--projections", str(file)).stdout
     assert "tap.s@current names an earlier version than was read" in listed
     said, rows = published()
-    assert ("names version 1 now" in said, rows) == (True, {"1"})
+    assert ("now points to version 1" in said, rows) == (True, {"1"})
 
 
 def test_tap_emits_the_version_that_the_pointer_names(table: Table, lake: Lake) -> None:

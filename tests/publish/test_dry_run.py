@@ -222,12 +222,10 @@ def test_what_a_dry_run_cannot_know_it_does_not_say() -> None:
     staged_rows = StagedRows("staging.orders", None, "incremental", "", 1, 1, 1)
     would = Outcome("orders", Result.TO_DO, staged_rows, place)
     assert would.words() == [
-        "orders: would be done: staging.orders (incremental): 1 inserted, 1 updated, 1 deleted",
-        "orders: would be done: 3 rows changed: staging.orders changes",
+        "orders (dry run): staging.orders (incremental): 1 inserted, 1 updated, 1 deleted",
+        "orders (dry run): staging.orders changes: 3 rows changed",
     ]
     unknown = replace(would, staged=None, published=replace(place, changed=None))
-    assert unknown.words() == [
-        "orders: would be done: rows that changed written: staging.orders changes"
-    ]
+    assert unknown.words() == ["orders (dry run): staging.orders changes: changed rows written"]
     waits = Outcome("sums", Result.TO_DO, reason="staging.orders changes first")
-    assert waits.words() == ["sums: would be done: staging.orders changes first"]
+    assert waits.words() == ["sums (dry run): staging.orders changes first"]

@@ -319,7 +319,7 @@ def test_a_bit_in_a_footer_never_changes_an_answer(
         assert path.name in str(problem)
         caplog.clear()
         assert list(query(spark, lake, question).rows()) == [(10,)]
-        assert "not as it was written" in caplog.text
+        assert "has changed since it was written" in caplog.text
         assert here.problems(table) == []
 
 

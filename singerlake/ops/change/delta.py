@@ -134,7 +134,7 @@ def stale_error(found: Delta, table: TableName, shape: Shape) -> ConflictError |
     ]
     for one in found.summary.stale[:FIRST]:
         where = "" if one.line < 0 else f" ({spec.sources[one.source]}, line {one.line:,})"
-        read = f"read as row version {_versions(one.read)}, {_is_now(one.now)}"
+        read = f"was row version {_versions(one.read)} when it was read, {_is_now(one.now)}"
         lines.append(f"  {spec.id_names} {one.row}: {read}{where}")
     if count > FIRST:
         lines.append(f"  and {count - FIRST:,} more")

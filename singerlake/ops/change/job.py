@@ -251,13 +251,13 @@ class _Job:
         says = self._wanted.overlay is not None or options.new_version or options.always
         if not (changes or says) or (options.dry_run and found is None):
             return done
+        frozen = None
+        if options.new_version:
+            frozen = Freezing(self._engine, self._table, options, self._now.check_version)
         output = self._output(found)
         if options.dry_run:
             _check(output.problems())
             return done
-        frozen = None
-        if options.new_version:
-            frozen = Freezing(self._engine, self._table, options, self._now.check_version)
         after = output.write(told, still_apart=partial(self._check_apart, found), frozen=frozen)
         update_checkpoint(self._table.store, after)
         update_catalogues(self._table.store, [after])

@@ -110,10 +110,7 @@ def plan(head: TableState, options: ChangeOptions) -> ChangePlan:
             is said of the columns cannot be said.
         ConflictError: The table is not at the transaction that it should be at.
     """
-    if not head.from_log:
-        raise UsageError(
-            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
-        )
+    head.check_log()
     conflicts.check_transaction(head, options.if_transaction)
     check_words(options)
     if options.new_version:

@@ -13,6 +13,7 @@ from singerlake.log.commit import current_user, preview
 from singerlake.log.table_state import TableState
 from singerlake.ops.change.plan import ChangeOptions
 from singerlake.ops.freeze import misfits_error
+from singerlake.ops.requirements.annotated import refuse_with_change
 from singerlake.rows.state.fingerprint import Content
 from singerlake.snapshot.content import state_content, state_misfits
 
@@ -22,6 +23,9 @@ class Freezing:
 
     Args:
         check: Refuses rows that do not keep the table's constraints.
+
+    Raises:
+        UsageError: The table has requirements.
     """
 
     def __init__(
@@ -31,6 +35,7 @@ class Freezing:
         options: ChangeOptions,
         check: Callable[[TableState], None] = lambda _: None,
     ) -> None:
+        refuse_with_change(table.store, table.name)
         self._engine = engine
         self._table = table
         self._options = options

@@ -158,11 +158,7 @@ def check_erasable(snapshot: TableState, options: EraseOptions) -> None:
             "begun to delete its data; delete the rest of it, with all its rows, with: singerlake "
             f"vacuum {snapshot.table} --retain 0s --no-retention-guard"
         )
-    if not snapshot.from_log:
-        raise UsageError(
-            f"{snapshot.table} has lost its log: rebuild it with: singerlake rebuild "
-            f"{snapshot.table}"
-        )
+    snapshot.check_log()
     if options.tell_seconds and not snapshot.key:
         raise UsageError(
             f"{snapshot.table} has no key, so targets cannot be notified which row to delete: "

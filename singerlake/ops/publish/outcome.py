@@ -159,7 +159,7 @@ class Outcome:
             return [f"{self.projection}: {self.result}{reason}"]
         name = self.projection
         if self.result is Result.TO_DO:
-            name += ": would be done"
+            name += " (dry run)"
         told = [f"{name}{reason}"] if reason else []
         if self.staged is not None:
             told.append(f"{name}: {_staged(self.staged)}")
@@ -179,23 +179,17 @@ def _how(published: PublishedRows) -> str:
     if published.written is None and not published.full:
         # Files hold other rows, too; how many lie in those that are written again is known then.
         changed = published.changed
-        return (
-            "rows that changed written" if changed is None else f"{count(changed, 'row')} changed"
-        )
+        return "changed rows written" if changed is None else f"{count(changed, 'row')} changed"
     how = "rows" if published.written is None else count(published.written, "row")
-    how += " written"
-    if published.full:
-        how += (
-            (f", all of them because {published.why_full}")
-            if published.why_full
-            else ", all of them"
-        )
-    return how
+    if not published.full:
+        return f"{how} written"
+    why = f" because {published.why_full}" if published.why_full else ""
+    return f"all {how} written{why}"
 
 
 def _published(published: PublishedRows) -> str:
     how = _how(published)
-    parts = [f"{how}: {published.why}"] if published.why else []
+    parts = [f"{published.why}: {how}"] if published.why else []
     if published.versions:
         parts.append(", ".join(f"v{number}" for number in published.versions))
     if published.rows is not None and published.files is not None:

@@ -204,7 +204,7 @@ class Projected(Answer[SparkRows]):
 
     def obstacle(self, since: Sequence[SourceState]) -> str | None:  # noqa: D102
         if self._obstacle is not None:
-            return f"the SQL is not row by row: {self._obstacle}"
+            return f"the SQL cannot be applied row by row ({self._obstacle})"
         now, snapshot = next(iter(self._states.items()))
         keyed = not snapshot.key or bool(self.key)
         return why_all(since, now, snapshot, self._views.head(snapshot.table), keyed=keyed)

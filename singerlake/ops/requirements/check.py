@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
+from singerlake.annotations.requirement import CHANGES, Requirement
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import RequirementsError, UsageError
@@ -24,8 +25,7 @@ from singerlake.ops.diff.diff import Counts
 from singerlake.ops.diff.table import DiffOptions, diff
 from singerlake.ops.requirements import measures
 from singerlake.ops.requirements.measures import ORDERED, SUMMED, ColumnMeasure
-from singerlake.ops.requirements.requirement import CHANGES, Requirement
-from singerlake.quantities import count
+from singerlake.quantities import count, span
 from singerlake.safe_text import visible
 from singerlake.snapshot import building, content
 from singerlake.snapshot.index import Index
@@ -248,7 +248,7 @@ def _column_values(subject: Subject, requirements: Sequence[Requirement]) -> dic
 
 def _shown(value: Any) -> str:
     if isinstance(value, timedelta):
-        return _span(value)
+        return span(value.total_seconds())
     if isinstance(value, datetime):
         return times.iso(value)
     if isinstance(value, date):
@@ -256,11 +256,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return repr(visible(value[:_LONGEST]))
     return f"{value:,}"
-
-
-def _span(value: timedelta) -> str:
-    minutes = value // timedelta(minutes=1)
-    if minutes < 120:  # noqa: PLR2004  # two hours
-        return f"{minutes} min"
-    hours = minutes // 60
-    return f"{hours} h" if hours < 72 else f"{hours // 24} days"  # noqa: PLR2004  # three days

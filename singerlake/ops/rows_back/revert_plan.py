@@ -115,10 +115,7 @@ def outlined(head: TableState, number: int, if_transaction: int | None = None) -
         NotFoundError: As there.
         ConflictError: As there.
     """
-    if not head.from_log:
-        raise UsageError(
-            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
-        )
+    head.check_log()
     conflicts.check_transaction(head, if_transaction)
     wanted = RevertPlan(head, head.at(number), if_transaction)
     if not wanted.same_state:

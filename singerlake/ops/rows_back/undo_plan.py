@@ -152,10 +152,7 @@ def plan(
         ConflictError: The table is not at the transaction that it should be at.
         DamagedError: Files of the table are gone; all of them are named.
     """
-    if not head.from_log:
-        raise UsageError(
-            f"{head.table} has lost its log: rebuild it with: singerlake rebuild {head.table}"
-        )
+    head.check_log()
     conflicts.check_transaction(head, if_transaction)
     wanted = sorted(set(numbers))
     if not wanted:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import time
-from datetime import timedelta
 from functools import cached_property
 from itertools import accumulate
 
 from singerlake.errors import SingerlakeError
 from singerlake.format import times
 from singerlake.log.table_state import TableState
+from singerlake.quantities import span
 from singerlake.storage.base import Store
 
 TOLERANCE = 600.0
@@ -101,7 +101,7 @@ def check_log(snapshot: TableState, now: float | None = None, way_out: str = "")
     if behind > TOLERANCE:
         table = snapshot.table
         raise SingerlakeError(
-            f"nothing was deleted: this machine's clock is {_span(behind)} behind transaction "
+            f"nothing was deleted: this machine's clock is {span(behind)} behind transaction "
             f"{ages.newest_number} of {table} ({ages.newest[:19]}Z), so it cannot tell how old "
             "anything is. Set the clock, and run it again. If the transaction has the wrong time, "
             "wait until that time is past, or "
@@ -119,15 +119,6 @@ def check_store(store: Store) -> None:
     if ahead is not None and abs(ahead) > TOLERANCE:
         side = "ahead of" if ahead > 0 else "behind"
         raise SingerlakeError(
-            f"nothing was deleted: this machine's clock is {_span(abs(ahead))} {side} the clock of "
+            f"nothing was deleted: this machine's clock is {span(abs(ahead))} {side} the clock of "
             f"{store.uri}, so it cannot tell how old anything is: set the clock, and run it again"
         )
-
-
-def _span(seconds: float) -> str:
-    """A length of time in whole days, hours or minutes."""
-    span = timedelta(seconds=seconds)
-    for unit, length in (("days", timedelta(days=1)), ("hours", timedelta(hours=1))):
-        if span >= 2 * length:
-            return f"{round(span / length):,} {unit}"
-    return f"{round(span / timedelta(minutes=1))} minutes"

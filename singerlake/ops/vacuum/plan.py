@@ -165,8 +165,7 @@ def plan_vacuum(
     """
     options.check()
     table = snapshot.table
-    if not snapshot.from_log:
-        raise UsageError(f"{table} has lost its log: rebuild it with: singerlake rebuild {table}")
+    snapshot.check_log()
     retain = options.retain_seconds
     cutoff = (time.time() if now is None else now) - retain
     limit = 0.0 if options.parts == (COMBINE,) else ages.limit(snapshot, retain, now)

@@ -313,6 +313,6 @@ def test_what_json_cannot_hold_is_named_with_its_line_and_column(table: singerla
         pass
     said = str(caught.value)
     assert r"line 1, column 'name': '\\ud800' is not a valid Unicode text" in said
-    assert "line 2, column 'at': '0001-01-01 00:00:00+05:00' is not a timestamp" in said
+    assert "line 2, column 'at': '0001-01-01 00:00:00+05:00' is not a valid timestamp" in said
     assert "line 3, column 'tags'" in said
-    assert "line 4, column 'total': 'nan' is not a JSON number" in said
+    assert "line 4, column 'total': 'nan' is not a valid JSON number" in said

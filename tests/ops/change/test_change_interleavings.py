@@ -58,7 +58,9 @@ def test_somebody_syncs_while_a_change_has_not_written_yet(world: Changing) -> N
     world.rows |= {1: 5, 2: 9, 4: 9}
     assert world.present() == world.rows
     world.stop_again(LOCK, lambda: world.append(1, n=8))
-    with pytest.raises(ConflictError, match=r"id 1: read as row version 5, is row version 6 now"):
+    with pytest.raises(
+        ConflictError, match=r"id 1: was row version 5 when it was read, is row version 6 now"
+    ):
         world.change(world.stopping, {"id": 1, "n": 6, "_row_version": 5}, {"id": 2, "n": 6})
     world.rows |= {1: 8}
     assert world.present() == world.rows
@@ -80,7 +82,9 @@ def test_two_changes_at_once(world: Changing) -> None:
         world.change(world.plain, {"id": 1, "n": 7, "_row_version": 3}, {"id": 4, "n": 7})
 
     world.stop_again(LOCK, theirs)
-    with pytest.raises(ConflictError, match=r"id 1: read as row version 3, is row version 4 now"):
+    with pytest.raises(
+        ConflictError, match=r"id 1: was row version 3 when it was read, is row version 4 now"
+    ):
         world.change(world.stopping, {"id": 1, "n": 5, "_row_version": 3})
     world.rows |= {1: 7, 4: 7}
     assert world.present() == world.rows

@@ -149,4 +149,4 @@ def test_first_publish_gives_one_reason_though_columns_changed_after_a_version(
     file.write_text(f"version: 1\nprojections: [{text}]\n")
     done = run(lake, "publish", "v", "--projections", str(file), "--engine", "local")
     assert done.exit_code == 0, done.output
-    assert "all of them: nothing was there; v1;" in " ".join(done.stdout.split())
+    assert "it is new: all " in " ".join(done.stdout.split())

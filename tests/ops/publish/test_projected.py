@@ -114,9 +114,9 @@ def test_any_column_that_is_of_the_key_will_do(asked: Any) -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("select shop, count(*) as n from tap_shop.orders group by shop", "puts rows together"),
-        ("select distinct shop from tap_shop.orders", "puts rows together"),
-        ("select count(*) as n from tap_shop.orders", "puts rows together"),
+        ("select shop, count(*) as n from tap_shop.orders group by shop", "aggregates rows"),
+        ("select distinct shop from tap_shop.orders", "aggregates rows"),
+        ("select count(*) as n from tap_shop.orders", "aggregates rows"),
         (
             "select a.id, a.shop from tap_shop.orders a join tap_shop.events b using (id)",
             "more than",

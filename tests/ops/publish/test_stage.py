@@ -147,7 +147,7 @@ def test_what_is_computed_anew_is_compared(spark: SparkSession, lake: Lake) -> N
         None,
     )
     done = stage(spark, lake, SUMS)
-    assert done.why == "the SQL is not row by row: it puts rows together"
+    assert done.why == "the SQL cannot be applied row by row (it aggregates rows)"
     assert (counts(done), done.changed.unchanged, done.transaction) == ((1, 1, 1), 0, 2)
     assert rows(lake) == [("done", 2, 6), ("paid", 1, 1)]
     assert stage(spark, lake, SUMS).how is RefreshKind.UP_TO_DATE

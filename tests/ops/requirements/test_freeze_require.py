@@ -190,7 +190,7 @@ def test_freshness_is_the_age_of_the_newest_record(
     freeze(table, FreezeOptions(label="a"), HERE)  # another transaction, and no record
     now = times.now() + timedelta(hours=5, minutes=1)
     monkeypatch.setattr(check.times, "now", lambda: now)
-    assert refused(table, "freshness < 3h", "freshness < 6h") == ["freshness < 3h: found 5 h"]
+    assert refused(table, "freshness < 3h", "freshness < 6h") == ["freshness < 3h: found 5 hours"]
 
 
 def test_sums_are_exact_beyond_64_bits(lake: Lake, engine: EngineChoice) -> None:

@@ -218,11 +218,11 @@ def test_what_is_said_and_done_on_the_command_line(engine: EngineChoice, orders:
     on = ("--engine", engine.name)
     refused = run(orders, "undo", "tap.s", *on, "2")
     assert refused.exit_code == 4, refused.output
-    assert "1 row of tap.s that transaction 2 wrote was changed again since" in refused.stderr
+    assert "1 row of tap.s that transaction 2 wrote was changed later" in refused.stderr
     assert "id 2: written again by transaction 3" in refused.stderr
     assert "--on-conflict keep" in refused.stderr and "--on-conflict undo" in refused.stderr
     would = run(orders, "undo", "tap.s", *on, "2", "--dry-run")
-    assert "would be 2 rows put back, 1 deleted" in would.stdout
+    assert "(dry run): 2 rows put back, 1 deleted" in would.stdout
     assert "id 2: written again by transaction 3" in would.stdout
     assert "and later transactions used it: the schema stays" in would.stderr
     assert table.snapshot().number == 3

@@ -20,7 +20,8 @@ CHANGES = ("inserted", "updated", "deleted", "unchanged")
 OF_COLUMN = ("nulls", "distinct", "min", "max", "sum")
 SCHEMA = "schema unchanged"
 _PERCENT = (*CHANGES, "nulls", "distinct")
-_MEASURES = ("rows", *CHANGES, *OF_COLUMN, "freshness", "schema", "sql")
+_COMPARED = ("rows", *CHANGES, *OF_COLUMN, "freshness")
+_MEASURES = (*_COMPARED, "schema", "sql")
 _FORM = re.compile(
     r"(?P<measure>[A-Za-z]+)\s*"
     r"(?:\(\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`()]+?))\s*\)\s*)?"
@@ -132,7 +133,7 @@ def parse(text: str) -> Requirement:
 
 
 def _check_measure(text: str, measure: str, column: str | None) -> None:
-    if measure not in _MEASURES[:-2]:
+    if measure not in _COMPARED:
         close = nearest(measure, _MEASURES)
         hint = f"did you mean {close[0]}?" if close else _EXAMPLES
         raise UsageError(f"the requirement {text!r} measures {measure!r}, which is unknown: {hint}")

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
+from singerlake.annotations.requirement import Requirement, parse, parse_all
 from singerlake.errors import UsageError
-from singerlake.ops.requirements.requirement import Requirement, parse, parse_all
 
 READ = [
     ("rows > 0", ("rows", None, ">", Decimal(0), False)),
