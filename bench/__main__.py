@@ -18,6 +18,7 @@ TOPICS = (
     "state",
     "cluster",
     "query",
+    "engines",
     "small",
     "commits",
     "combine",

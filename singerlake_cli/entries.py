@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from singerlake.errors import SingerlakeError
-from singerlake.format.log import Entry
+from singerlake.format.log import Entry, FrozenVersion
+from singerlake.format.version_notes import PointerMove, VersionDeletion, VersionSignature
 from singerlake.lake import Table
 from singerlake.log.log import read_entries
 
@@ -41,8 +42,12 @@ def run_id(entry: Entry | None) -> str | None:
 
 def made_by(entry: Entry | None) -> str | None:
     """Return who made a transaction, if that was noted."""
-    said = None if entry is None else entry.version or entry.deletion or entry.pointer
+    said = None if entry is None else _own(entry)
     return _noted(entry, "by") or (said.by or None if said is not None else None)
+
+
+def _own(entry: Entry) -> FrozenVersion | VersionDeletion | PointerMove | VersionSignature | None:
+    return entry.version or entry.deletion or entry.pointer or entry.signature
 
 
 def comment(entry: Entry | None) -> str | None:

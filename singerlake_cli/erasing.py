@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from singerlake import small_files
 from singerlake.errors import (
     ConflictError,
@@ -21,6 +23,8 @@ from singerlake.errors import (
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake.spreadsheet_cells import is_inert
 from singerlake_cli import output
+from singerlake_cli.certificates import CertificateFiles
+from singerlake_cli.lake_versions import signed_words
 from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
 
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from singerlake.ops.erase.check import PublishedPlace
     from singerlake.ops.erase.earlier import Earlier
     from singerlake.ops.erase.plan import Erased as OfTable
+    from singerlake.ops.erase.table import EraseRequest
     from singerlake.ops.erase.tables import Erased
     from singerlake.publish.projection import Target
 
@@ -61,6 +66,7 @@ class Asked:
         words: Whether words in log entries are in the way.
         no_notify: Whether the note is left out that downstream targets are not notified.
         others: More tables, ``TABLE`` or ``TABLE where CONDITION``.
+        certificate: The name of the files of a certificate.
     """
 
     ids: tuple[str, ...]
@@ -71,6 +77,7 @@ class Asked:
     no_notify: bool = False
     others: tuple[str, ...] = ()
     projections: Path | None = None
+    certificate: Path | None = None
 
 
 def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int:
@@ -89,6 +96,7 @@ def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int
     """
     asked.options.check()
     ids = _ids(asked)
+    files = _certificate_files(asked)
     lake = shared.lake()
     from singerlake.ops.erase import tables
 
@@ -108,9 +116,43 @@ def erase(shared: Shared, table: str, asked: Asked, choice: EngineChoice) -> int
     for outcome in done.published:
         if outcome.error is not None:
             shared.output.error(outcome.error, outcome.projection)
-    if not (asked.options.dry_run or done.is_done):
+    for name, error in done.unsigned.items():
+        shared.output.error(error, name)
+    complete = True
+    if files is not None:
+        complete = _certify(shared, lake, rows, asked, done, files)
+    if not complete or not (asked.options.dry_run or done.is_done):
         return ConflictError.exit_code
     return 0 if done.found else NotFoundError.exit_code
+
+
+def _certificate_files(asked: Asked) -> CertificateFiles | None:
+    """Return the files of the certificate, which are checked before anything starts."""
+    if asked.certificate is None:
+        return None
+    if asked.options.dry_run:
+        raise UsageError("--certificate certifies an erasure: leave --dry-run out")
+    return CertificateFiles(asked.certificate, signed=asked.options.signer is not None)
+
+
+def _certify(
+    shared: Shared,
+    lake: Lake,
+    rows: Sequence[EraseRequest],
+    asked: Asked,
+    done: Erased,
+    files: CertificateFiles,
+) -> bool:
+    """Search the lake for the rows, and write the certificate; tell whether nothing is left."""
+    from singerlake.ops.erase.certificate import certificate
+
+    with working("reading the whole lake for the certificate"):
+        places = published_places(lake, asked.projections)
+        found = certificate(lake, rows, asked.options, done, places)
+    signer = asked.options.signer
+    files.write(found, None if signer is None else signer.sign)
+    shared.output.note(f"certificate: {', '.join(map(str, files.paths))}")
+    return bool(found["complete"])
 
 
 def _others(texts: Sequence[str]) -> dict[str, str | None]:
@@ -241,6 +283,7 @@ def _print(done: Erased, options: EraseOptions) -> None:
         if outcome.error is None:
             for line in outcome.words():
                 output.say(line)
+    _print_signed(done)
     for left in done.left:
         output.say(
             f"{left} still has such rows: its condition does not hold for all of them; erase "
@@ -253,6 +296,12 @@ def _print(done: Erased, options: EraseOptions) -> None:
     elif done.is_done and not options.dry_run:
         first = next(iter(done.tables))
         output.say(f"check that nothing is left with: singerlake erase --search {first} --key …")
+
+
+def _print_signed(done: Erased) -> None:
+    for name, signed in done.signed.items():
+        for one in signed:
+            output.say(signed_words(name, one))
 
 
 def _print_earlier(one: Earlier) -> None:
@@ -315,6 +364,11 @@ def _as_json(done: Erased, options: EraseOptions) -> dict[str, Any]:
         "also": others,
         "published": [as_json(outcome) for outcome in done.published],
         "due": [*done.due],
+        "signed": [
+            {"table": str(name), "version": one.version.number, **structs.asdict(one.signature)}
+            for name, signed in done.signed.items()
+            for one in signed
+        ],
         "still_with_rows": [str(name) for name in done.left],
         "earlier_versions": [{**asdict(one), "table": str(one.table)} for one in done.earlier],
     }

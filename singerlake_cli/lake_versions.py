@@ -15,6 +15,7 @@ from singerlake.errors import DataError, InvalidNameError, SingerlakeError, Usag
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
+from singerlake.format.signed_text import key_of
 from singerlake.lake import Lake, Table
 from singerlake.log import lake_log, not_copied
 from singerlake.nearest import bare, offer
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
     from singerlake.ops.freeze_lake import LakeFreezeOptions, LakeFrozen
     from singerlake.ops.point import Pointed
+    from singerlake.ops.sign.sign import SignedVersion
 
 DROPPED_FIRST = ("by", "tables", "rows", "proof")
 """Columns that a narrow terminal leaves out, those that matter least first."""
@@ -184,6 +186,15 @@ def pointer_words(table: TableName, done: Pointed) -> str:
         return f"{name} already points to version {done.version.number}"
     before = "" if done.before is None else f" (before: version {done.before})"
     return f"{name} now points to version {done.version.number}{before}"
+
+
+def signed_words(table: TableName, done: SignedVersion) -> str:
+    """Describe the signature of a version."""
+    key = key_of(done.signature.signature)
+    name = f"{table} version {done.version.number}"
+    if not done.new:
+        return f"{name} has a signature of {key} already (transaction {done.signature.transaction})"
+    return f"{name} is signed with {key} (transaction {done.signature.transaction})"
 
 
 def as_json(version: LakeVersion) -> dict[str, Any]:

@@ -34,6 +34,7 @@ COMMANDS = {
     "freeze": "freeze",
     "versions": "versions",
     "point": "point",
+    "sign": "sign",
     "cite": "cite",
     "query": "query",
     "rows": "rows",
@@ -47,6 +48,7 @@ COMMANDS = {
     "delete": "delete",
     "revert": "revert",
     "undo": "undo",
+    "bookmark": "bookmark",
     "alter": "alter",
     "drop": "drop",
     "undrop": "undrop",
@@ -90,6 +92,7 @@ OF_TWO_LAKES = {"copy"}
 """Commands that are told which lakes by arguments, and so take no ``--lake``."""
 WRITES_MORE = {
     "annotate",
+    "bookmark",
     "copy",
     "demo",
     "docs",

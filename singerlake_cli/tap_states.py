@@ -1,18 +1,20 @@
-"""The bookmark of a tap whose rows are reverted: it stays, and how to set it back."""
+"""The bookmark of a tap whose rows are reverted: what becomes of it, and how to set it back."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import asdict
 
+import click
 import msgspec
 
 from singerlake.format.names import TableName
 from singerlake.lake import Table
+from singerlake.log import bookmarks
 from singerlake.log.acknowledged import acknowledged_by
 from singerlake.log.table_state import TableState
 from singerlake_cli import output
-from singerlake_cli.shared import Shared
+from singerlake_cli.shared import Command, Shared
 
 
 def print_state(shared: Shared, table: Table, head: TableState, to: int, target: str) -> None:
@@ -47,8 +49,40 @@ def print_state(shared: Shared, table: Table, head: TableState, to: int, target:
     )
 
 
+def keep_bookmark_option(command: Command) -> Command:
+    """Add the option of a revert and of an undo that leaves bookmarks as they are."""
+    return click.option(
+        "--keep-bookmark",
+        is_flag=True,
+        help="Do not turn back the tap's bookmarks that the lake keeps.",
+    )(command)
+
+
+def bookmark_note(table: Table, otherwise: str, *, keep: bool) -> str:
+    """Describe what becomes of the tap's bookmarks.
+
+    Args:
+        table: The table that is turned back.
+        otherwise: What to say if they are not in the lake.
+        keep: Whether those in the lake stay as they are.
+    """
+    kept = [one.id for one in bookmarks.all_of(table.store) if one.tap == table.name.tap]
+    if not kept:
+        return otherwise
+    which = f"the bookmark{'' if len(kept) == 1 else 's'} {', '.join(kept)}"
+    if keep:
+        return (
+            f"{which} will stay (--keep-bookmark): the tap sends these records again only if they "
+            "change at the source"
+        )
+    return (
+        f"{which} will go back, too: the next run sends these records again. To prevent that, use "
+        "--keep-bookmark"
+    )
+
+
 def bookmark_stays(table: TableName, target: str, *, known: bool) -> str:
-    """Explain that the tap continues from its bookmark, and what to do about it.
+    """Explain that a bookmark elsewhere stays, and what to do about it.
 
     Args:
         table: The table that is turned back.

@@ -11,6 +11,7 @@ from pathlib import Path
 import farmhash
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from singerlake import FORMAT
 from singerlake.format import (
@@ -26,8 +27,11 @@ from singerlake.format import (
 )
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import canonical, schema_hash
+from singerlake.format.signed_text import signed_text, signing_key
 from singerlake.log.checkpoint import from_manifest, to_manifest
 from singerlake.log.conflicts import changes_rows
+from singerlake.ops.sign.sign import covers
+from tests.sshsig import Key, signed_with
 from tests.test_docs_links import anchors
 from tests.test_docs_promises import check_named_tests
 
@@ -41,6 +45,7 @@ KINDS = {
     "drop": log.Entry,
     "deletion": log.Entry,
     "pointer": log.Entry,
+    "signature": log.Entry,
     "erase": log.Entry,
     "frozen-version": log.FrozenVersion,
     "overlay": overlay.Overlay,
@@ -55,11 +60,27 @@ KINDS = {
     "index": metadata.IndexMarker,
     "lake-version": lake_log.LakeVersion,
     "not-copied": not_copied.NotCopied,
+    "bookmark": metadata.Bookmark,
 }
 
 
 def test_the_format_number_is_the_codes() -> None:
     assert f"Format number **{FORMAT}**" in TEXT
+
+
+def test_the_signature_of_the_page() -> None:
+    """It is of the version on the page, by a key whose bytes are 0 to 31."""
+    version = msgspec.json.decode(EXAMPLES["frozen-version"], type=log.FrozenVersion)
+    note = log.decode_entry(EXAMPLES["signature"].encode(), 85, "it").signature
+    assert note is not None
+    text = signed_text(TableName("tap-shop", "orders"), version, note)
+    key = Key(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
+    assert signed_with(text, note.signature) == key.fingerprint == signing_key(note.signature)
+    words = [line.split()[0] for line in text.decode().splitlines()[1:]]
+    (table,) = re.findall(r"^\| `singerlake-version-1`.*?\n\n", TEXT, re.M | re.S)
+    told = re.findall(r"`([a-z]+)`", "".join(re.findall(r"^\| (.*?) \|", table, re.M)))
+    assert [word for word in told if word != "erased"] == words
+    assert covers(version, note)
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
@@ -102,6 +123,7 @@ def test_the_examples_have_the_hash_that_the_page_defines() -> None:
     deletion = log.decode_entry(EXAMPLES["deletion"].encode(), 83, "it")
     pointer = log.decode_entry(EXAMPLES["pointer"].encode(), 84, "it")
     assert pointer.previous == deletion.hash
+    assert log.decode_entry(EXAMPLES["signature"].encode(), 85, "it").previous == pointer.hash
     erase = log.decode_entry(EXAMPLES["erase"].encode(), 83, "it")
     assert dropped.previous == deletion.previous == erase.previous == found.hash
     metadata.decode(EXAMPLES["manifest"].encode(), metadata.Manifest, "it")

@@ -15,6 +15,7 @@ PACKAGES = (
     "target_singerlake",
     "singerlake_cli",
     "pyspark_singerlake",
+    "packages",
 )
 MODULES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 MAX_MODULE, MAX_FUNCTION = 800, 50

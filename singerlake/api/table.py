@@ -195,6 +195,7 @@ class Table(lake.Table):
         again: bool = False,
         pointer: str | None = None,
         require: Sequence[str] = (),
+        sign: str | Path | None = None,
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> FrozenVersion:
@@ -212,6 +213,7 @@ class Table(lake.Table):
             require: Requirements that the snapshot must meet, for example ``rows > 0``,
                 ``deleted < 5%``, ``nulls(total) = 0``, ``freshness < 24h``, ``schema unchanged``
                 or ``sql: select …``, which must return no row. They are kept with the version.
+            sign: The file of a key with which the version is signed; see :meth:`sign`.
             engine: What reads the rows: ``local``, ``spark``, or ``auto`` for this process if the
                 state is small and has no constraints. By default the lake's.
             spark: The session to use; it means Spark.
@@ -225,6 +227,7 @@ class Table(lake.Table):
             RuntimeMissingError: Spark or Java is not installed.
         """
         from singerlake.ops.freeze import FreezeOptions, freeze
+        from singerlake.ops.sign.openssh import SigningKey
 
         options = FreezeOptions(
             at=transaction,
@@ -234,6 +237,7 @@ class Table(lake.Table):
             allow_violations=allow_violations,
             pointer=pointer,
             require=require,
+            signer=None if sign is None else SigningKey.of(sign),
         )
         return freeze(self, options, self._choice(engine, spark)).version
 
@@ -284,6 +288,31 @@ class Table(lake.Table):
 
         return Rejected(self, reason, where, self._engine)
 
+    def sign(self, version: int | str, key: str | Path) -> FrozenVersion:
+        """Sign a version with a key of OpenSSH, which ``ssh-keygen`` uses.
+
+        If the key has signed the version as it is now, nothing is changed.
+
+        Args:
+            version: Its number or label, or a pointer, as ``@name``.
+            key: The file of a private key, or of the public key of one that ``ssh-agent`` holds.
+
+        Returns:
+            The version, with its signatures.
+
+        Raises:
+            NotFoundError: There is no such version.
+            UsageError: The file is not a key, or the version cannot be signed.
+            ConflictError: Rows of the table were erased, or the version was deleted, in the
+                meantime.
+            RuntimeMissingError: OpenSSH is not installed.
+            SingerlakeError: The key's passphrase was wrong, or no agent or device has it.
+        """
+        from singerlake.ops.sign.openssh import SigningKey
+        from singerlake.ops.sign.sign import sign
+
+        return sign(self.store, self.snapshot(), str(version), SigningKey.of(key)).version
+
     def delete_version(self, version: int | str, *, reason: str) -> DeletedVersion:
         """Delete a frozen version: its number is never used again, its label may be.
 
@@ -304,6 +333,7 @@ class Table(lake.Table):
         self,
         version: int | str | None = None,
         *,
+        signed_by: str | Path | None = None,
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Report:
@@ -311,6 +341,8 @@ class Table(lake.Table):
 
         Args:
             version: Compute the fingerprints of this version only, by number or label.
+            signed_by: A file of OpenSSH's format ALLOWED SIGNERS: each version must have a
+                signature by one of these signers of what it is now.
             engine: As for :meth:`freeze`.
             spark: As for :meth:`freeze`.
 
@@ -319,11 +351,14 @@ class Table(lake.Table):
 
         Raises:
             NotFoundError: There is no such version.
-            RuntimeMissingError: Spark or Java is not installed.
+            UsageError: The file of signers cannot be read, or lists none.
+            RuntimeMissingError: Spark or Java is not installed, or OpenSSH.
         """
+        from singerlake.ops.sign.openssh import AllowedSigners
         from singerlake.ops.verify.verify import verify
 
-        return verify(self, version, self._choice(engine, spark))
+        signers = None if signed_by is None else AllowedSigners.of(signed_by)
+        return verify(self, version, self._choice(engine, spark), signers)
 
     def change(
         self,
@@ -387,6 +422,7 @@ class Table(lake.Table):
         dry_run: bool = False,
         allow_violations: bool = False,
         allow_type_mismatches: bool = False,
+        keep_bookmark: bool = False,
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Reverted:
@@ -404,6 +440,7 @@ class Table(lake.Table):
                 says so.
             allow_type_mismatches: Even if old values do not fit the current type of their column;
                 the transaction says so.
+            keep_bookmark: Leave the tap's bookmarks that the lake keeps as they are.
             engine: As for :meth:`freeze`.
             spark: As for :meth:`freeze`.
 
@@ -429,6 +466,7 @@ class Table(lake.Table):
             if_transaction=if_transaction,
             allow_violations=allow_violations,
             allow_type_mismatches=allow_type_mismatches,
+            keep_bookmark=keep_bookmark,
         )
         return revert(self, options, self._choice(engine, spark), head=head)
 
@@ -442,6 +480,7 @@ class Table(lake.Table):
         dry_run: bool = False,
         allow_violations: bool = False,
         allow_type_mismatches: bool = False,
+        keep_bookmark: bool = False,
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> Undone:
@@ -458,6 +497,7 @@ class Table(lake.Table):
             allow_violations: Even if rows that come back break a constraint of today.
             allow_type_mismatches: Even if values that come back do not fit the current type of
                 their column.
+            keep_bookmark: Leave the tap's bookmarks that the lake keeps as they are.
             engine: As for :meth:`freeze`.
             spark: As for :meth:`freeze`.
 
@@ -481,6 +521,7 @@ class Table(lake.Table):
             if_transaction=if_transaction,
             allow_violations=allow_violations,
             allow_type_mismatches=allow_type_mismatches,
+            keep_bookmark=keep_bookmark,
         )
         return undo(self, options, self._choice(engine, spark))
 
@@ -588,6 +629,7 @@ class Table(lake.Table):
         notify_downstream: timedelta | None = None,
         block: bool = False,
         purge_object_versions: bool = False,
+        sign: str | Path | None = None,
         wait: float = 600.0,
         dry_run: bool = False,
         engine: str | None = None,
@@ -614,6 +656,7 @@ class Table(lake.Table):
             block: Leave out whatever comes with these keys again.
             purge_object_versions: Also delete all earlier versions of the tables' objects that the
                 bucket keeps.
+            sign: The file of a key that signs what is left of versions; see :meth:`sign`.
             wait: How many seconds to wait for readers that may need what is to be deleted.
             dry_run: Only find out what would be done.
             engine: What reads and writes rows: ``local``, ``spark``, or ``auto`` for this process
@@ -635,6 +678,7 @@ class Table(lake.Table):
         from singerlake.ops.erase import tables as erasing
         from singerlake.ops.erase.plan import EraseOptions
         from singerlake.ops.erase.table import EraseRequest
+        from singerlake.ops.sign.openssh import SigningKey
 
         if isinstance(ids, str):
             raise UsageError("pass a list of ids, even for a single one")
@@ -647,8 +691,9 @@ class Table(lake.Table):
             *erasing.requests(within, tables or {}, said, where),
         ]
         telling = 0.0 if notify_downstream is None else notify_downstream.total_seconds()
+        signer = None if sign is None else SigningKey.of(sign)
         options = EraseOptions(
-            reason, dry_run, telling, block, purge_object_versions, lease_wait_seconds=wait
+            reason, dry_run, telling, block, purge_object_versions, signer, lease_wait_seconds=wait
         )
         file = None if projections is None else Path(projections)
         choice = self._choice(engine, spark)

@@ -23,8 +23,10 @@ from singerlake.format.version_notes import (
     Erasure,
     PointerMove,
     PointerNote,
+    SignatureNote,
     VersionDeletion,
     VersionErasure,
+    VersionSignature,
 )
 
 
@@ -42,6 +44,8 @@ class Operation(str, Enum):
     """A version is no more; its number is not used again."""
     POINT = "point"
     """A pointer names another version from then on, or is removed."""
+    SIGN = "sign"
+    """A version has one more signature."""
     REVERT = "revert"
     ALTER = "alter"
     CHANGE = "change"
@@ -189,6 +193,7 @@ class FrozenVersion(
         erased: Each erasure of rows that it had, in order; never in a log entry either.
         pointed: Each move of a pointer to it, and each removal of one, in order; never in a log
             entry either.
+        signed: Each signature of it, in order; never in a log entry either.
     """
 
     number: int
@@ -207,6 +212,7 @@ class FrozenVersion(
     deleted: Deleted | None = None
     erased: list[VersionErasure] = []
     pointed: list[PointerNote] = []
+    signed: list[SignatureNote] = []
 
     def _repr_html_(self) -> str:
         """Show the version in a notebook."""
@@ -245,6 +251,7 @@ class Entry(
         version: The table version it makes (``freeze``, ``change``).
         deletion: The table version that it deletes (``delete-version``).
         pointer: The pointer that it moves (``point``, ``freeze``).
+        signature: The signature of a version that it adds (``sign``).
         erasure: With ``erase-start`` and ``erase``: that rows go for good, and why.
         blocked: With ``erase`` and ``block-keys``: the keys that no row may come with from then on;
             None leaves them as they are.
@@ -285,6 +292,7 @@ class Entry(
     version: FrozenVersion | None = None
     deletion: VersionDeletion | None = None
     pointer: PointerMove | None = None
+    signature: VersionSignature | None = None
     erasure: Erasure | None = None
     blocked: BlockedKeys | None = None
     erased: list[ErasedVersion] = []
@@ -354,10 +362,12 @@ def decode_entry(data: bytes, number: int, where: str) -> Entry:
     if form > PLAIN and bool(entry.previous) is (number == 1):
         raise DamagedError(f"{where} cannot be read: it does not contain the entry that it follows")
     version = entry.version
-    if version is not None and (version.deleted or version.erased or version.pointed):
+    if version is not None and (
+        version.deleted or version.erased or version.pointed or version.signed
+    ):
         raise DamagedError(
-            f"{where} cannot be read: it makes a version that was deleted, erased from or pointed "
-            "to already"
+            f"{where} cannot be read: it makes a version that was deleted, erased from, pointed "
+            "to or signed already"
         )
     if entry.rewritten and (not entry.stands_for or entry.rewritten <= number):
         raise DamagedError(f"{where} cannot be read: no erasure rewrites an entry like that")

@@ -297,6 +297,42 @@ class IndexMarker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     hash: str = ""
 
 
+BOOKMARK_FORMAT = 1
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """The transactions of a table that a bookmark depends on.
+
+    Attributes:
+        since: The table's last one when the run read the bookmark that it began with.
+        until: The table's last one when the bookmark was written.
+    """
+
+    since: Count = 0
+    until: Count = 0
+
+
+class Bookmark(msgspec.Struct, frozen=True, kw_only=True):
+    """The bookmark of a pipeline: the STATE with which its tap resumes.
+
+    Attributes:
+        format: The number of the bookmark's own format.
+        tap: The tap whose tables the STATE is about; empty if no table of the lake is.
+        time: When it was written.
+        completed: What completed runs emitted, as the scheduler spelled it; an object or null.
+        partial: What runs emitted since that did not complete, or only took some streams.
+        tables: The tap's tables, by stream.
+    """
+
+    format: int = BOOKMARK_FORMAT
+    id: str = ""
+    tap: str = ""
+    time: str = ""
+    completed: msgspec.Raw = msgspec.Raw(b"null")
+    partial: msgspec.Raw = msgspec.Raw(b"null")
+    tables: dict[str, Span] = {}
+
+
 _MANIFEST = sealed.Reader(Manifest)
 _PACKED_BYTES = 4 << 20
 """In a larger manifest the two long lists are packed."""
@@ -306,7 +342,7 @@ _SUMMARIES = msgspec.json.Decoder(list[TransactionSummary])
 _FILES = msgspec.json.Decoder(list[FileEntry])
 
 
-KINDS = (LakeFile, Catalogue, Lock, Lease, IndexMarker)
+KINDS = (LakeFile, Catalogue, Lock, Lease, IndexMarker, Bookmark)
 """What :func:`decode` reads beside the manifest."""
 
 # Built here, once: msgspec does not survive two threads that build a type at the same time
@@ -316,7 +352,11 @@ _DECODERS: dict[type[msgspec.Struct], msgspec.json.Decoder[Any]] = {
 }
 
 
-_OWN_FORMATS: dict[type[msgspec.Struct], int] = {LakeFile: LAKE_FORMAT, IndexMarker: INDEX_FORMAT}
+_OWN_FORMATS: dict[type[msgspec.Struct], int] = {
+    LakeFile: LAKE_FORMAT,
+    IndexMarker: INDEX_FORMAT,
+    Bookmark: BOOKMARK_FORMAT,
+}
 """The greatest format numbers of files that have numbers of their own."""
 
 

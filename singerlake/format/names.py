@@ -24,6 +24,8 @@ LAKE_LOCK = "raw/singerlake.lock"
 LAKE_LOG, NOT_COPIED = "versions/", "versions/not-copied.json"
 """The lake's own log, an object for each lake version; and what a copy has left out of them."""
 RAW = "raw/"
+BOOKMARKS = "bookmarks/"
+"""The bookmarks of pipelines, and their locks."""
 STAGING = ".staging/"
 SUFFIX = ".singer.gz"
 MAX_PART = 180
@@ -266,6 +268,31 @@ def lake_version(number: int) -> str:
     return f"{LAKE_LOG}{number:012d}.json"
 
 
+def bookmark(state_id: str) -> str:
+    """Key of a pipeline's bookmark.
+
+    Raises:
+        InvalidNameError: The id is empty, not Unicode, or longer than 180 bytes encoded.
+    """
+    return f"{BOOKMARKS}{encode(state_id)}.json"
+
+
+def bookmark_lock(state_id: str) -> str:
+    """Key of the lock of a pipeline's bookmark."""
+    return f"{bookmark(state_id).removesuffix('.json')}.lock"
+
+
+def bookmark_id(key: str) -> str | None:
+    """The id of the pipeline in a bookmark's key, or None where it is not one."""
+    name = key.removeprefix(BOOKMARKS)
+    if name == key or "/" in name or not name.endswith(".json"):
+        return None
+    try:
+        return decode(name.removesuffix(".json"))
+    except InvalidNameError:
+        return None
+
+
 def catalogue(tap: str) -> str:
     """Key of a tap's Singer catalog."""
     return f"{tap_folder(tap)}catalogue.json"
@@ -413,7 +440,7 @@ class LockTarget:
     Attributes:
         table: Whose; None for the lake's.
         kind: ``write`` (one schema's folder), ``commit`` (the whole table's log), ``vacuum``,
-            ``read`` (a lease), ``lake`` (catalogues and the lake's file).
+            ``read`` (a lease), ``lake`` (catalogues and the lake's file), ``bookmark``.
         schema: The schema's hash, of a ``write`` lock.
     """
 
@@ -426,6 +453,8 @@ def lock_target(key: str) -> LockTarget | None:
     """Parse a key as that of a lock; None if it is not one."""
     if key == LAKE_LOCK:
         return LockTarget(None, "lake")
+    if key.startswith(BOOKMARKS):
+        return LockTarget(None, "bookmark") if key.endswith(".lock") else None
     parts = key.removeprefix(RAW).split("/")
     try:
         table = TableName(decode(parts[0]), decode(parts[1]))

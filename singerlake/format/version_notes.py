@@ -79,6 +79,53 @@ class PointerNote(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     removed: bool = False
 
 
+class Signed(
+    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
+):
+    """What a signature of a version covers, beside the facts of the version, and the signature.
+
+    Attributes:
+        rows: Rows that the version had.
+        head: The last transaction of the log that was signed.
+        chain: The chain id of that transaction.
+        time: When, ISO 8601 in UTC, by the signer's clock.
+        content: SHA-256 over the salt and the fingerprints that the version had.
+        salt: 64 random hexadecimal digits; empty once rows of the version were erased, so that the
+            hash no longer confirms a guess at them.
+        signature: In OpenSSH's format (PROTOCOL.sshsig), in Base64 without armor.
+        by: The user who ran the command. The signature does not cover it.
+    """
+
+    rows: Count
+    head: Count
+    chain: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    time: str
+    content: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    salt: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")] = ""
+    signature: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9+/]{1,20000}={0,2}$")]
+    by: str = ""
+
+
+class VersionSignature(Signed, frozen=True, omit_defaults=True, kw_only=True):
+    """The signature of a version, as a log entry contains it.
+
+    Attributes:
+        version: The version's number.
+    """
+
+    version: Count
+
+
+class SignatureNote(Signed, frozen=True, omit_defaults=True, kw_only=True):
+    """The signature of a version, as it is kept with the version.
+
+    Attributes:
+        transaction: The transaction that added it.
+    """
+
+    transaction: Count
+
+
 class Notice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A notice of erased keys to readers that are behind, with its place and its end.
 

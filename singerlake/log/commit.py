@@ -27,6 +27,7 @@ __all__ = [
     "SOFTWARE",
     "CommitMark",
     "Draft",
+    "chain_id",
     "check_metadata",
     "commit",
     "current_user",
@@ -146,7 +147,7 @@ def commit(
     commit_id = uuid.uuid4().hex
     with appending(TableLog(store, snapshot.table), waiting) as append:
         for _ in range(ATTEMPTS):
-            drafted, previous = draft(snapshot), _chain(store, snapshot)
+            drafted, previous = draft(snapshot), chain_id(store, snapshot)
             conflicts.check_no_pending_delete(snapshot, drafted)
             conflicts.check_same_table(snapshot, planned, drafted)
             erasures.check_nothing_erased(snapshot, planned, drafted)
@@ -162,7 +163,7 @@ def commit(
     raise ConflictError(f"{snapshot.table} changes too fast for this commit: try again")
 
 
-def _chain(store: Store, snapshot: TableState) -> str:
+def chain_id(store: Store, snapshot: TableState) -> str:
     """The chain id that the next entry must follow; of a manifest of format 1, the log tells."""
     if snapshot.chain or not snapshot.number:
         return snapshot.chain

@@ -18,6 +18,7 @@ alter              its plan can still be made, on the present columns; no row ca
 create             the log is empty, or the table dropped
 delete-version     the version is there, was not deleted in between, and no pointer names it
 point              the version is there; the pointer did not move in between
+sign               the version is there, and no row was erased in between
 freeze             the label is free, the state readable, and read by the same rules
 revert             no row, no schema and no key came in between
 change             no schema and no overlay came in between, and no row that it goes by
@@ -55,6 +56,7 @@ CHANGES_NO_ROW = frozenset(
         Operation.FREEZE,
         Operation.DELETE_VERSION,
         Operation.POINT,
+        Operation.SIGN,
         Operation.ALTER,
         Operation.VACUUM_START,
         Operation.VACUUM,

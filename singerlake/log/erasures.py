@@ -145,6 +145,7 @@ def less_erased(some: Iterable[FrozenVersion], entry: Entry) -> list[FrozenVersi
                 fingerprint=now.fingerprint,
                 record_fingerprint=now.record_fingerprint,
                 erased=[*version.erased, note],
+                signed=[structs.replace(one, salt="") for one in version.signed],
             )
         )
     return left

@@ -163,13 +163,15 @@ class Folding:
         self._chain, self._anchored, self._doubtful = entry.chain, True, ""
 
     def _follow_versions(self, entry: Entry) -> None:
-        """Fold in the version that an entry makes or deletes, and the pointer that it moves."""
+        """Fold in the version that an entry makes, deletes or signs, and its pointer's move."""
         if entry.version is not None:  # behind the transaction, which may be the one it means
             self.add_version(entry.version)
         if entry.deletion is not None:
             self._delete_version(entry)
         if entry.pointer is not None:
             self._frozen = versions.with_pointer(self._frozen, entry)
+        if entry.signature is not None:
+            self._frozen = versions.with_signature(self._frozen, entry)
 
     def _follow_vacuums(self, entry: Entry) -> None:
         """Fold in what an entry says of files that a vacuum deletes, or has deleted."""

@@ -25,7 +25,9 @@ from singerlake.log.conflicts import MOVES_BLOCKS
 from singerlake.log.table_state import TableState
 from singerlake.version import FORMAT
 
-_MAY_TELL = frozenset({Operation.FREEZE, Operation.ERASE, *FREEZES_ITSELF, *MOVES_BLOCKS})
+_MAY_TELL = frozenset(
+    {Operation.FREEZE, Operation.SIGN, Operation.ERASE, *FREEZES_ITSELF, *MOVES_BLOCKS}
+)
 """Operations whose entries may say what a version was, or where a block of another's lies."""
 _KNOWN = frozenset(map(str, Operation))
 
@@ -98,6 +100,10 @@ class Erasures:
             told = self.versions.get(one.number)
             if told is not None and told.version and _with_proofs(one, told.version) != one:
                 return True
+            if told is not None and any(
+                note.salt and note.transaction < told.erase for note in one.signed
+            ):
+                return True
         if manifest.transaction >= self.last:
             return False
         rows = (row for file in manifest.files for row in file.blocks)
@@ -134,6 +140,11 @@ class Erasures:
             if now != entry.version or entry.lanes not in ({}, told.version.lanes):
                 changes |= {"version": now, "lanes": told.version.lanes}
                 allowed.add(told.announced)
+        signature = entry.signature
+        told = self._told(self.versions, signature.version, entry) if signature else None
+        if told is not None and signature is not None and signature.salt:
+            changes["signature"] = structs.replace(signature, salt="")
+            allowed.add(told.announced)
         erased = []
         for one in entry.erased:
             told = self._told(self.versions, one.version, entry)

@@ -23,7 +23,9 @@ from singerlake.format.version_notes import (
     ErasedVersion,
     Erasure,
     PointerMove,
+    SignatureNote,
     VersionDeletion,
+    VersionSignature,
 )
 from singerlake.log import versions
 from singerlake.log.conflicts import MOVES_BLOCKS
@@ -65,7 +67,7 @@ class _Unfolding:
         self._seen: set[str] = set()
         every = versions.known(checkpoint)
         self._frozen = deque(
-            structs.replace(one, deleted=None, erased=[], pointed=[]) for one in every
+            structs.replace(one, deleted=None, erased=[], pointed=[], signed=[]) for one in every
         )
         self._deletions = {
             one.deleted.transaction: VersionDeletion(one.number, one.deleted.reason, one.deleted.by)
@@ -76,6 +78,9 @@ class _Unfolding:
             note.transaction: PointerMove(note.name, 0 if note.removed else one.number, note.by)
             for one in every
             for note in one.pointed
+        }
+        self._signatures = {
+            note.transaction: _signature(one.number, note) for one in every for note in one.signed
         }
         self._blocked_by = _last_of_blocked(checkpoint, {entry.number for entry in left})
         self._erasures: dict[int, Erasure] = {}
@@ -127,6 +132,7 @@ class _Unfolding:
             version=self._version(summary),
             deletion=self._deletions.get(summary.number),
             pointer=self._moves.get(summary.number),
+            signature=self._signatures.get(summary.number),
             erasure=self._erasures.get(summary.number),
             erased=self._erased.get(summary.number, []),
             blocked=self._blocked(summary.number),
@@ -195,6 +201,12 @@ class _Unfolding:
             for path in block.paths
         }
         return sorted(named - still)
+
+
+def _signature(version: int, note: SignatureNote) -> VersionSignature:
+    known = structs.asdict(note)
+    del known["transaction"]
+    return VersionSignature(version=version, **known)
 
 
 def _gaps(blocks: list[Block], last: int) -> list[tuple[int, int]]:

@@ -19,7 +19,7 @@ from singerlake.format import names
 from singerlake.format.log import Entry, FrozenVersion
 from singerlake.format.names import TableName
 from singerlake.format.types import RULES
-from singerlake.format.version_notes import PointerNote
+from singerlake.format.version_notes import PointerNote, SignatureNote
 from singerlake.nearest import offer
 
 if TYPE_CHECKING:
@@ -128,6 +128,19 @@ def with_pointer(frozen: Iterable[FrozenVersion], entry: Entry) -> list[FrozenVe
     return [
         structs.replace(one, pointed=[*one.pointed, note]) if one.number == number else one
         for one in every
+    ]
+
+
+def with_signature(frozen: Iterable[FrozenVersion], entry: Entry) -> list[FrozenVersion]:
+    """Note a signature with its version; one that a rebuild could not bring back is passed over."""
+    added = entry.signature
+    assert added is not None, "only signatures come here"  # noqa: S101
+    known = structs.asdict(added)
+    number = known.pop("version")
+    note = SignatureNote(transaction=entry.number, **known)
+    return [
+        structs.replace(one, signed=[*one.signed, note]) if one.number == number else one
+        for one in frozen
     ]
 
 

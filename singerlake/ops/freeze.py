@@ -27,6 +27,7 @@ from singerlake.log.writer import update_checkpoint
 from singerlake.ops.point import Pointed, point, pointer_name
 from singerlake.ops.requirements import annotated
 from singerlake.ops.requirements.check import check_snapshot, requirements_error
+from singerlake.ops.sign.sign import SignedVersion, Signer, sign
 from singerlake.rows.blocks.misfits import ColumnMisfits, ways_out
 from singerlake.rows.state.fingerprint import Content
 from singerlake.rows.state.parquet_parts import IndexDamagedError
@@ -54,6 +55,7 @@ class FreezeOptions:
             with, such as ``rows > 0``; kept with the version.
         met: Requirements that were checked just now, so that none is checked; kept with the
             version.
+        signer: Signs the version, in a transaction of its own.
         instead: Finds, in the table as it is then, a version that will do; by default one of the
             same state, with the label, unless ``again``.
     """
@@ -66,6 +68,7 @@ class FreezeOptions:
     pointer: str | None = None
     require: Sequence[str] = ()
     met: Sequence[str] | None = None
+    signer: Signer | None = None
     instead: Callable[[TableState], FrozenVersion | None] | None = None
 
 
@@ -77,11 +80,13 @@ class Frozen:
         version: The version as the log has it.
         new: Whether it was made now.
         pointer: The pointer that names it, if one was to be moved.
+        signed: The version with its signature, if it was to be signed.
     """
 
     version: FrozenVersion
     new: bool
     pointer: Pointed | None = None
+    signed: SignedVersion | None = None
 
 
 def freeze(
@@ -100,8 +105,11 @@ def freeze(
         MisfitsError: A value does not fit its column.
         ViolationsError: Rows break the table's constraints.
         RequirementsError: The snapshot does not meet a requirement.
+        SingerlakeError: The signer failed; the version is there, and unsigned.
     """
     options, choice = options or FreezeOptions(), choice or EngineChoice()
+    if options.signer is not None:
+        return _signed(table, options, choice, options.signer)
     if options.pointer is None:
         return _frozen(table, options, choice)
     name = pointer_name(options.pointer)
@@ -113,6 +121,21 @@ def freeze(
         return replace(done, pointer=Pointed(name, done.version, number, at))
     moved = point(table.store, table.snapshot(), name, str(done.version.number))
     return replace(done, pointer=moved)
+
+
+def _signed(table: Table, options: FreezeOptions, choice: EngineChoice, signer: Signer) -> Frozen:
+    """Freeze, sign, and then move the pointer, so that it never names an unsigned version."""
+    name = None if options.pointer is None else pointer_name(options.pointer)
+    before = table.snapshot()
+    done = _frozen(table, replace(options, pointer=None), choice)
+    signed = sign(table.store, table.snapshot(), str(done.version.number), signer)
+    done = replace(done, version=signed.version, signed=signed)
+    if name is None:
+        return done
+    head = table.snapshot()
+    conflicts.check_pointer_unmoved(head, before, name)
+    moved = point(table.store, head, name, str(done.version.number))
+    return replace(done, version=moved.version or done.version, pointer=moved)
 
 
 def _frozen(table: Table, options: FreezeOptions, choice: EngineChoice) -> Frozen:

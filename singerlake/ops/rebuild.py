@@ -173,13 +173,14 @@ def _linked(wanted: list[Entry], left: dict[int, Entry], end: str = "") -> list[
         end: The chain id of the last of those wanted, where it is known.
     """
     last_plain = max((n for n, entry in left.items() if entry.format == PLAIN), default=0)
+    signed = {one.signature.head: one.signature.chain for one in wanted if one.signature}
     chain = ""
     lost: list[Entry] = []
     for entry in wanted:
         number = entry.number
         present = left.get(number)
         if present is None:
-            known = left[number + 1].previous if number + 1 in left else ""
+            known = left[number + 1].previous if number + 1 in left else signed.get(number, "")
             links = {
                 "format": FORMAT,
                 "previous": chain,

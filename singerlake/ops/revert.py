@@ -19,6 +19,7 @@ from singerlake.format.overlaid import block_columns, reading_of
 from singerlake.format.types import never_fails
 from singerlake.lake import Table
 from singerlake.lineage import same_columns, told
+from singerlake.log.acknowledged import keeping_bookmark
 from singerlake.log.commit import current_user
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
@@ -54,6 +55,7 @@ class RevertOptions:
             transaction says so.
         allow_type_mismatches: Revert even if old values do not fit the current type of their
             column; the transaction says so.
+        keep_bookmark: Leave bookmarks in the lake as they are; the transaction says so.
     """
 
     to: int
@@ -62,6 +64,7 @@ class RevertOptions:
     if_transaction: int | None = None
     allow_violations: bool = False
     allow_type_mismatches: bool = False
+    keep_bookmark: bool = False
 
 
 def revert(
@@ -253,4 +256,5 @@ class _Job:
 
     def _said(self) -> dict[str, Any]:
         wrong = {word: names for word, names in asdict(self._outcome).items() if names}
-        return {"by": current_user(), "reverted_to": self._wanted.to.number, **wrong}
+        said = {"by": current_user(), "reverted_to": self._wanted.to.number, **wrong}
+        return said | keeping_bookmark(keep=self._options.keep_bookmark)

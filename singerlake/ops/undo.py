@@ -16,6 +16,7 @@ from singerlake.engine.choice import EngineChoice
 from singerlake.errors import ConflictError
 from singerlake.lake import Table
 from singerlake.lineage import same_columns, told
+from singerlake.log.acknowledged import keeping_bookmark
 from singerlake.log.commit import current_user
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import WriteOptions
@@ -56,6 +57,7 @@ class UndoOptions:
             now; the transaction says so.
         allow_type_mismatches: Undo even if values that come back do not fit the current type of
             their column; the transaction says so.
+        keep_bookmark: Leave bookmarks in the lake as they are; the transaction says so.
     """
 
     numbers: Sequence[int]
@@ -65,6 +67,7 @@ class UndoOptions:
     if_transaction: int | None = None
     allow_violations: bool = False
     allow_type_mismatches: bool = False
+    keep_bookmark: bool = False
 
 
 @dataclass(frozen=True)
@@ -267,6 +270,7 @@ class _Job:
 
     def _said(self, found: Undone) -> dict[str, object]:
         said: dict[str, object] = {"by": current_user(), "undone": list(found.undone)}
+        said |= keeping_bookmark(keep=self._options.keep_bookmark)
         if found.conflicts:
             kept = self._options.on_conflict.kept
             said |= {"conflicts": found.conflicts, "conflicts_kept": kept}

@@ -121,11 +121,7 @@ class Gatherer:
             last=next((block.last for block in reversed(blocks) if block.last), None),
             floor=snapshot.floor,
             run=safe_run(tap.last_run),
-            commands=[
-                *rejected_commands(snapshot, shown_name),
-                *commands(name, shown_name),
-                *file_commands(shown_name, has_files, shown),
-            ],
+            commands=all_commands(snapshot, shown_name, has_files, shown),
             has_files=has_files,
             sampled=self._samples,
         )
@@ -291,6 +287,17 @@ def commands(name: TableName, shown: str) -> list[Command]:
     notebook = f"from singerlake.spark import read_table\n\nframe = read_table({shown!r})"
     found.append(Command("In a notebook", notebook))
     return found
+
+
+def all_commands(
+    snapshot: TableState, shown: str, has_files: bool, columns: Iterable[Column]
+) -> list[Command]:
+    """Return commands for a table, those for its own kind of rows first."""
+    return [
+        *rejected_commands(snapshot, shown),
+        *commands(snapshot.table, shown),
+        *file_commands(shown, has_files, columns),
+    ]
 
 
 def rejected_commands(snapshot: TableState, shown: str) -> list[Command]:

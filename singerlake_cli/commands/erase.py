@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from singerlake.format.names import TableName
     from singerlake.ops.erase.check import Report
     from singerlake.ops.erase.sought import Sought
+    from singerlake.ops.sign.openssh import SigningKey
 
 DROPPED_FIRST = ("matches", "first seen")
 """Columns that a narrow terminal leaves out, those that matter least first."""
@@ -107,6 +108,20 @@ SHOWN = 50
     help="Create no notice, and leave out the note that downstream targets are not notified.",
 )
 @click.option(
+    "--sign",
+    "key_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="KEY",
+    help="Sign what is left of versions with this key of OpenSSH: see singerlake sign.",
+)
+@click.option(
+    "--certificate",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Then search the whole lake, and write a certificate, without any value of the rows: "
+    "FILE.json and FILE.html, with --sign also FILE.json.sig.",
+)
+@click.option(
     "--table",
     "others",
     multiple=True,
@@ -141,6 +156,8 @@ def command(
     every: bool,
     revoke_notices: bool,
     no_notify: bool,
+    key_file: Path | None,
+    certificate: Path | None,
     others: tuple[str, ...],
     projections: Path | None,
     choice: EngineChoice,
@@ -200,11 +217,20 @@ def command(
         notify_downstream or 0.0,
         block,
         purge_object_versions,
+        None if key_file is None else _signer(key_file),
         lease_wait_seconds=wait,
     )
     words = not allow_text_mentions
-    asked = erasing.Asked(keys, where, ids_from, options, words, no_notify, others, projections)
+    asked = erasing.Asked(
+        keys, where, ids_from, options, words, no_notify, others, projections, certificate
+    )
     context.exit(erasing.erase(shared, table, asked, choice))
+
+
+def _signer(file: Path) -> SigningKey:
+    from singerlake.ops.sign.openssh import SigningKey
+
+    return SigningKey.of(file)
 
 
 _ANYWAY = ("projections", "wait", "engine", "master", "conf")

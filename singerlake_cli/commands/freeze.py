@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from singerlake_cli.lake_versions import (
     frozen_words,
     note_comment,
     pointer_words,
+    signed_words,
 )
 from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
@@ -64,6 +66,13 @@ if TYPE_CHECKING:
     "'schema unchanged', 'sql: select …'. Repeatable.",
 )
 @click.option(
+    "--sign",
+    "key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="KEY",
+    help="Sign the version with this key of OpenSSH: see singerlake sign.",
+)
+@click.option(
     "--publish",
     is_flag=True,
     help="Then publish it, by the projections that publish versions of this table.",
@@ -88,6 +97,7 @@ def command(
     again: bool,
     pointer: str | None,
     require: tuple[str, ...],
+    key: Path | None,
     publish: bool,
     file: Path | None,
     choice: EngineChoice,
@@ -122,6 +132,7 @@ def command(
     singerlake freeze tap-shop.orders --transaction 17
     singerlake freeze tap-shop.orders --publish
     singerlake freeze tap-shop.orders --require "rows > 0" --require "deleted < 5%" --as current
+    singerlake freeze tap-shop.orders --sign ~/.ssh/id_ed25519
     singerlake freeze --all --label 2026-q3
     singerlake freeze tap-shop tap-crm.people --label 2026-q3
     """
@@ -136,7 +147,7 @@ def command(
     many = every or len(tables) > 1 or "." not in tables[0]
     chosen = choose(lake, tables, every=every) if many else None
     if chosen is not None and not chosen.alone:
-        _check_many(transaction, pointer, publish=publish)
+        _check_many(transaction, pointer, key, publish=publish)
         wanted = LakeFreezeOptions(label, comment, again, allow_violations, chosen.named, require)
         freeze_many(shared, lake, chosen, wanted, choice)
         return
@@ -147,6 +158,10 @@ def command(
         )
     projections = _publishing(lake, lake_table, file) if publish else []
     options = FreezeOptions(transaction, label, comment, again, allow_violations, pointer, require)
+    if key is not None:
+        from singerlake.ops.sign.openssh import SigningKey
+
+        options = replace(options, signer=SigningKey.of(key))
     with working(f"freezing {lake_table.name}"):
         frozen = freeze(lake_table, options, choice)
     if not frozen.new:
@@ -172,11 +187,19 @@ def command(
 
 def _say(table: Table, frozen: Frozen) -> None:
     output.say(frozen_words(table.name, frozen.version, new=frozen.new))
+    if frozen.signed is not None:
+        output.say(signed_words(table.name, frozen.signed))
     if frozen.pointer is not None:
         output.say(pointer_words(table.name, frozen.pointer))
 
 
-def _check_many(transaction: int | None, pointer: str | None, *, publish: bool) -> None:
+def _check_many(
+    transaction: int | None, pointer: str | None, key: Path | None, *, publish: bool
+) -> None:
+    if key is not None:
+        raise UsageError(
+            "--sign is for one table: sign the versions of a lake version with: singerlake sign"
+        )
     if pointer is not None:
         raise UsageError("--as is for one table: use --label to name a lake version")
     if transaction is not None:

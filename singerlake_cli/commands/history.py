@@ -23,6 +23,7 @@ OPERATIONS = (
     "freeze",
     "delete-version",
     "point",
+    "sign",
     "revert",
     "alter",
     "change",
@@ -150,6 +151,8 @@ def _note(snapshot: TableState, entry: Entry | None) -> str | None:
     if (move := entry.pointer) is not None:
         to = f"points to version {move.version}" if move.version else "is removed"
         done.append(f"@{move.name} {to}")
+    if entry.signature is not None:
+        done.append(f"signs version {entry.signature.version}")
     done += _refreshed(entry.metadata)
     if entry.overlay is not None:
         from singerlake.format.overlay_words import differences  # late: few transactions alter
@@ -222,6 +225,8 @@ def _in_full(summary: TransactionSummary, entry: Entry | None) -> dict[str, Any]
             known["deletion"] = structs.asdict(entry.deletion)
         if entry.pointer is not None:
             known["pointer"] = structs.asdict(entry.pointer)
+        if entry.signature is not None:
+            known["signature"] = structs.asdict(entry.signature)
         if entry.version is not None:
             known["version"] = structs.asdict(entry.version)
     return known

@@ -27,7 +27,12 @@ from singerlake_cli.shared import (
     complete_table,
     engine_options,
 )
-from singerlake_cli.tap_states import bookmark_stays, print_state
+from singerlake_cli.tap_states import (
+    bookmark_note,
+    bookmark_stays,
+    keep_bookmark_option,
+    print_state,
+)
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
@@ -62,6 +67,7 @@ SHOWN = 3
     is_flag=True,
     help="Only print the STATE that was acknowledged with that transaction, and change nothing.",
 )
+@keep_bookmark_option
 @alter_options
 @engine_options
 @click.pass_obj
@@ -74,6 +80,7 @@ def command(
     allow_violations: bool,
     allow_type_mismatches: bool,
     only_state: bool,
+    keep_bookmark: bool,
     options: AlterOptions,
     choice: EngineChoice,
 ) -> None:
@@ -86,11 +93,13 @@ def command(
     time, so you can revert a revert, and targets that resume from a bookmark receive only the
     difference. A row is restored if any byte of its record differs.
 
-    The transactions that it undoes are listed first. The tap's bookmark is not reset: the tap sends
-    these records again only if they change at the source. --print-state prints the STATE of the
-    earlier transaction; give it to the tap to have it send them now. Overrides by `singerlake
-    alter` stay in effect, and so do constraints: old rows that violate them, or do not fit current
-    types, are not restored.
+    The transactions that it undoes are listed first. Bookmarks that the lake keeps (`singerlake
+    bookmark`) go back, too, so the next run sends these records again. A bookmark elsewhere is not
+    reset: the tap sends these records again only if they change at the source. --print-state prints
+    the STATE of the earlier transaction; give it to the tap to have it send them now.
+
+    Overrides by `singerlake alter` stay in effect, and so do constraints: old rows that violate
+    them, or do not fit current types, are not restored.
 
     If the table has no key, all its rows are written again, after ACTIVATE_VERSION. A target that
     ignores this message, such as pipelinewise-target-postgres, then contains them twice.
@@ -107,7 +116,11 @@ def command(
     lake_table, ref = shared.lake().find(table)
     if ref.version is not None:
         raise UsageError(f"name the table alone, and the version with --to {ref.version}")
-    allowed = {"allow_violations": allow_violations, "allow_type_mismatches": allow_type_mismatches}
+    allowed = {
+        "allow_violations": allow_violations,
+        "allow_type_mismatches": allow_type_mismatches,
+        "keep_bookmark": keep_bookmark,
+    }
     if only_state and (options.dry_run or options.comment or options.metadata):
         raise UsageError(
             "--print-state changes nothing: leave out --dry-run, --comment and --metadata"
@@ -128,7 +141,9 @@ def command(
     if only_state:
         print_state(shared, lake_table, head, to, spelled)
         return
-    undone = _announced(shared, lake_table, head, to, spelled, dry_run=options.dry_run)
+    undone = _announced(
+        shared, lake_table, head, to, spelled, dry_run=options.dry_run, keep=keep_bookmark
+    )
     if RevertPlan(head, head.at(to)).same_state and not shared.json:
         _print_same(ref.table, to)  # the document counts the rows, which Spark has to
         return
@@ -142,7 +157,14 @@ def command(
 
 
 def _announced(
-    shared: Shared, table: Table, head: TableState, to: int, spelled: str, *, dry_run: bool
+    shared: Shared,
+    table: Table,
+    head: TableState,
+    to: int,
+    spelled: str,
+    *,
+    dry_run: bool,
+    keep: bool,
 ) -> list[TransactionSummary]:
     """Report what is going to be undone, and return the transactions."""
     if not head.at(to).schema.key_properties:
@@ -152,7 +174,8 @@ def _announced(
         shared.output.note(_undoes(undone, dry_run=dry_run))
         if any(one.operation == Operation.SYNC for one in undone):
             kept_then = is_state_kept(table.store, head, to)
-            shared.output.note(bookmark_stays(table.name, spelled, known=kept_then))
+            otherwise = bookmark_stays(table.name, spelled, known=kept_then)
+            shared.output.note(bookmark_note(table, otherwise, keep=keep))
     return undone
 
 

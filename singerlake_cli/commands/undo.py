@@ -14,6 +14,7 @@ from singerlake.lake import Table
 from singerlake.ops.rows_back.undo_plan import OnConflict, UndoPlan, kept
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, alter_options, complete_table, engine_options
+from singerlake_cli.tap_states import bookmark_note, keep_bookmark_option
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ SHOWN = 10
     is_flag=True,
     help="Undo even if values do not fit the current type of their column.",
 )
+@keep_bookmark_option
 @alter_options
 @engine_options
 @click.pass_obj
@@ -56,6 +58,7 @@ def command(
     on_conflict: str,
     allow_violations: bool,
     allow_type_mismatches: bool,
+    keep_bookmark: bool,
     options: AlterOptions,
     choice: EngineChoice,
 ) -> None:
@@ -70,9 +73,10 @@ def command(
     --on-conflict undo, they are undone too, and later values remain only in the history. --dry-run
     always lists them.
 
-    The tap's bookmark is not reset. Restored rows must satisfy the table's current constraints and
-    types. If the table has no key, all of its remaining rows are written again, after
-    ACTIVATE_VERSION.
+    Bookmarks that the lake keeps (`singerlake bookmark`) go back to before the first of the
+    transactions, so the next run sends these records again. Other bookmarks are not reset. Restored
+    rows must satisfy the table's current constraints and types. If the table has no key, all of its
+    remaining rows are written again, after ACTIVATE_VERSION.
 
     Tables of up to 32 MiB of messages without constraints need no Spark; --engine chooses
     otherwise.
@@ -95,6 +99,7 @@ def command(
         if_transaction=options.if_transaction,
         allow_violations=allow_violations,
         allow_type_mismatches=allow_type_mismatches,
+        keep_bookmark=keep_bookmark,
     )
     outline = _announced(shared, lake_table, what)
     with working(f"undoing transactions of {ref.table}"):
@@ -110,7 +115,7 @@ def _announced(shared: Shared, table: Table, options: UndoOptions) -> UndoPlan:
 
     wanted = plan(table, options)
     if not shared.json:
-        for line in _notes(wanted):
+        for line in _notes(wanted, table, keep=options.keep_bookmark):
             shared.output.note(line)
     return wanted
 
@@ -131,13 +136,14 @@ def _numbers(words: Sequence[str]) -> list[int]:
     return [int(word) for word in numbers]
 
 
-def _notes(wanted: UndoPlan) -> list[str]:
+def _notes(wanted: UndoPlan, table: Table, *, keep: bool) -> list[str]:
     head, notes = wanted.head, []
     if any(head.summary(number).operation == Operation.SYNC for number in wanted.numbers):
-        notes.append(
+        stays = (
             "the tap's bookmark is not reset: the tap sends undone records again only if they "
             "change at the source"
         )
+        notes.append(bookmark_note(table, stays, keep=keep))
     if not head.key:
         notes.append(
             f"{head.table} has no key, so all its rows are written again, after ACTIVATE_VERSION; "

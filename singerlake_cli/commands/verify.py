@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -24,6 +25,7 @@ from singerlake_cli.working import working
 
 if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
+    from singerlake.ops.verify.signatures import Signers
 
 _Placed: TypeAlias = "tuple[int, Report | SingerlakeError]"
 """What came of a table, with its place among those that were asked for."""
@@ -36,6 +38,14 @@ _Placed: TypeAlias = "tuple[int, Report | SingerlakeError]"
 @click.option(
     "--lake-version", metavar="VERSION", help="Check this lake version, with all its tables."
 )
+@click.option(
+    "--signed-by",
+    "signers_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Each version must also have a signature by one of these signers (ssh-keygen's ALLOWED "
+    "SIGNERS).",
+)
 @engine_options
 @click.pass_obj
 def command(
@@ -44,6 +54,7 @@ def command(
     every: bool,
     version: str | None,
     lake_version: str | None,
+    signers_file: Path | None,
     choice: EngineChoice,
 ) -> None:
     """Prove that TABLES are intact and unchanged.
@@ -55,12 +66,17 @@ def command(
     tables; tables that were dropped since, or whose version was deleted, are reported and are no
     damage.
 
+    With --signed-by, every version that is checked must have a valid signature of what it contains
+    now, by a signer in FILE: see `singerlake sign`. A table without versions fails. This detects
+    also a log that was forged as a whole, with right hashes. It needs ssh-keygen.
+
     Tables of up to 32 MiB of messages (each version counted again) need no Spark; --engine chooses
     otherwise. In a pipe and as JSON, tables are in order of their names, or as you name them.
 
     \b
     singerlake verify tap-shop.orders
     singerlake verify tap-shop.orders --version 2026-q3
+    singerlake verify tap-shop.orders --version 2026-q3 --signed-by allowed_signers
     singerlake verify --lake-version 2026-q3
     singerlake --output json verify --all
     """
@@ -68,10 +84,11 @@ def command(
         raise UsageError("either name the tables to verify, or give a --lake-version, or use --all")
     if version is not None and len(tables) != 1:
         raise UsageError("--version needs exactly one table")
+    signers = _signers(signers_file)
     lake = shared.lake()
     if lake_version is not None:
         named_one = lake.lake_version(lake_version, whole=False)
-        _verify_lake_version(shared, lake, named_one, choice)
+        _verify_lake_version(shared, lake, named_one, choice, signers)
         return
     named = [lake.find(text) for text in tables]
     if version is not None and any(ref.version is not None for _, ref in named):
@@ -83,7 +100,7 @@ def command(
         inventory = lake.inventory(names := lake.tables())
         lost = [lost.table for lost in inventory.lost if lost.table is not None]
         chosen = [(lake.table(name), None) for name in sorted([*names, *lost])]
-    reports, codes = _verified(shared, chosen, choice, every=every) if chosen else ([], [])
+    reports, codes = _verified(shared, chosen, choice, signers, every=every) if chosen else ([], [])
     if every:
         taps = {report.table.tap for report in reports}
         notes = [*inventory.notes(taps), *_unlisted(lake, inventory, reports)]
@@ -100,8 +117,20 @@ def command(
     click.get_current_context().exit(max(codes, default=0))
 
 
+def _signers(file: Path | None) -> Signers | None:
+    if file is None:
+        return None
+    from singerlake.ops.sign.openssh import AllowedSigners
+
+    return AllowedSigners.of(file)
+
+
 def _verify_lake_version(
-    shared: Shared, lake: Lake, version: LakeVersion, choice: EngineChoice
+    shared: Shared,
+    lake: Lake,
+    version: LakeVersion,
+    choice: EngineChoice,
+    signers: Signers | None,
 ) -> None:
     """Verify a lake version: its own log, and each table's version that can still be read."""
     found = check_lake_log(lake.store, version.number)
@@ -117,7 +146,7 @@ def _verify_lake_version(
     readable: list[tuple[Table, str | None]] = [
         (table, name) for table, name in chosen if table.name not in found.unreadable
     ]
-    codes = _verified(shared, readable, choice, every=True)[1] if readable else []
+    codes = _verified(shared, readable, choice, signers, every=True)[1] if readable else []
     shared.output.end()
     codes += [DamagedError.exit_code] if found.problems else []
     click.get_current_context().exit(max(codes, default=0))
@@ -141,6 +170,7 @@ def _verified(
     shared: Shared,
     chosen: list[tuple[Table, str | None]],
     choice: EngineChoice,
+    signers: Signers | None,
     *,
     every: bool,
 ) -> tuple[list[Report], list[int]]:
@@ -154,7 +184,7 @@ def _verified(
     codes = []
     from singerlake.ops.verify.verify import verify_tables
 
-    came = verify_tables(chosen, choice, lambda name: working(f"verifying {name}"))
+    came = verify_tables(chosen, choice, lambda name: working(f"verifying {name}"), signers)
     # A script finds them in the same order, whatever size tables have by now; people see what ends.
     for place, report in came if sys.stdout.isatty() and not shared.json else _in_order(came):
         if isinstance(report, SingerlakeError):
@@ -246,6 +276,8 @@ def _print(report: Report) -> None:
         output.say(f"  {problem}")
     if report.more:
         output.say(f"  and {report.more:,} more")
+    for one in report.signatures:
+        output.say(f"  {one}")
     for note in report.notes:
         output.say(f"  note: {note}")
 
@@ -262,6 +294,7 @@ def _as_json(report: Report) -> dict[str, Any]:
         "problems": [asdict(problem) for problem in report.problems],
         "more_problems": report.more,
         "notes": report.notes,
+        "signatures": [asdict(one) for one in report.signatures],
         "misfits": [asdict(column) for column in report.misfits],
         "dropped": report.dropped,
     }

@@ -195,6 +195,8 @@ def _print(head: TableState, versions: Sequence[FrozenVersion]) -> None:
     pointers = all_versions.pointers(head)
     if named := [f"@{name} names {one.number}" for name, (one, _) in pointers.items()]:
         note += f" · {', '.join(named)}"
+    if signed := [str(v.number) for v in versions if v.signed]:
+        note += f" · signed: {', '.join(signed)}"
     deleted = [deletion_words(table, v) for v in versions if v.deleted is not None]
     erased = [words for v in versions for words in erasure_words(v)]
     output.print_table(str(table), columns, rows, note, *deleted, *erased, drop=DROPPED_FIRST)

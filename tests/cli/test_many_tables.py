@@ -107,7 +107,7 @@ def uneven(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
         commit_rows(lake, f"tap.{name}", {"id": {"type": "integer"}}, ["id"], rows)
     monkeypatch.setattr("singerlake.engine.choice.SMALL", Work(4_000, 1_000))
 
-    def larger(table: Table, version: str | None, _: object) -> Report:
+    def larger(table: Table, version: str | None, *_: object) -> Report:
         assert table.name.stream == "a"
         return verify_here(table, version)
 

@@ -35,8 +35,8 @@ SEVERAL_KINDS = {
     "--delete": "a version, or whether to delete the published files",
     "--format": "formats of rows, of pages, of annotations, of paths",
     "--if-transaction": "a transaction, for query also of each table",
-    "--key": "rows by their ids, or columns that are to be the key",
-    "--out": "a file, for docs a folder or a bucket",
+    "--key": "rows by their ids, columns that are to be the key, or for sign a file",
+    "--out": "a file, for docs a folder or a bucket, for sign a folder",
     "--to": "revert: to a version; publish: to a place",
 }
 """Options that take values of several kinds, and which these are."""

@@ -150,6 +150,10 @@ CASES = {
     "versions": Case(["versions", TABLE], ["version", LABEL, "of", "refunds"]),
     "point": Case(["point", TABLE, "current", "1"], ["points to version 1"]),
     "rejected": Case(["rejected"], ["no records are rejected"]),
+    "sign": Case(
+        ["sign", f"{TABLE}.1"], ["version 1 is not signed; sign it with: singerlake sign"]
+    ),
+    "bookmark": Case(["bookmark", "ls"], ["the lake keeps no bookmarks"]),
     "cite": Case(["cite", f"{TABLE}.1"], ["Fingerprint"]),
     "locks": Case(["locks"], [TABLE, "table", "loader-7.example.org"]),
     "unlock": Case(["unlock", OTHER, "--yes"], ["there is no lock on"]),

@@ -28,6 +28,8 @@ EXAMPLES = {
     "history": ["tap.s"],
     "versions": ["tap.s"],
     "point": ["tap.s"],
+    "sign": ["tap.s.1"],
+    "bookmark": ["get", "dev:tap-to-target"],
     "cite": ["tap.s.1"],
     "data-files": ["tap.s"],
     "locks": [],
@@ -63,7 +65,7 @@ EXAMPLES = {
     "erase": ["tap.s", "--key", "1", "--reason", "asked"],
 }
 """A use of each that is in the table."""
-NOTHING_THERE = {"cite": 3, "unlock": 3, "files": 2, "rejected": 3}
+NOTHING_THERE = {"cite": 3, "sign": 3, "unlock": 3, "files": 2, "rejected": 3}
 """What finds nothing to do here, with its exit code."""
 PROJECTIONS = "version: 1\nprojections:\n- name: s\n  from: tap.s\n  to: published/s\n"
 OTHERS = {"completion", "demo", "shell", "unpublish"}

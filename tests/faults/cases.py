@@ -201,7 +201,7 @@ class Bench:
             vacuum_here(lake.table(name), options)
         remove_leftovers(store, plan_leftovers(store, options))
         # A lease or a lock that could not be given up goes stale: nobody waits for it for long.
-        stale = ("/leases/", "/singerlake.lock", "/vacuum.lock")
+        stale = ("/leases/", ".lock")
         left = [
             key
             for key in plain.leftovers(self._place.dump())

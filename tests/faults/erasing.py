@@ -9,15 +9,17 @@ from typing import Any, ClassVar
 
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.lake import Lake
+from singerlake.ops.sign.sign import sign
 from singerlake.storage.base import Store
 from tests.build import commit_rows
 from tests.faults import plain
 from tests.faults.operations import STALE_SECONDS, TAP, WIDE, Operation
 from tests.faults.plain import Dump, Row
+from tests.sshsig import Key
 
 
 class EraseRow(Operation):
-    """Of a table with a version, an index and a leftover, a row goes that was changed once.
+    """Of a table with a signed version, an index and a leftover, a row that was changed once goes.
 
     Readers are told of it, and its key is blocked.
     """
@@ -33,6 +35,7 @@ class EraseRow(Operation):
 
         commit_rows(lake, self.table, WIDE, ["id"], self.frozen)
         freeze_here(lake.find(self.table)[0])
+        sign(lake.store, lake.find(self.table)[0].snapshot(), "1", Key())
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 2, "name": "her"}, {"id": 3}])
         commit_rows(lake, self.table, WIDE, ["id"], [{"id": 1, "name": "a"}])
         file = lake.find(self.table)[0].snapshot().blocks[0].file
@@ -76,6 +79,8 @@ class EraseRow(Operation):
         assert states == (left if erased else [self.head, self.frozen])
         if not done:
             return
+        salted = [key for key, data in dump.items() if b'"salt"' in data]
+        assert not salted, "a signature confirms a guess at the row"
         for key, data in dump.items():
             if key.endswith(".singer.gz"):
                 lines = [json.loads(line) for line in gzip.decompress(data).splitlines()]

@@ -122,11 +122,9 @@ class Target(Operation):
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         from target_singerlake.target import TargetSingerlake
 
-        # As Meltano does: what was acknowledged is not sent again.
-        last = max(read_states(acknowledged), default=0)
-        lines = self.lines(last)
+        lines = self.lines(self.last(store, acknowledged))
         config = {"lake": "given", "tap_id": TAP, "commit_minutes": 0, **self.config}
-        out = io.TextIOWrapper(acknowledged.open("ab"), write_through=True)
+        out = self.out(store, acknowledged)
         with (
             out,
             mock.patch("singerlake.lake.open_store", lambda *_: store),
@@ -140,6 +138,14 @@ class Target(Operation):
             redirect_stdout(out),
         ):
             TargetSingerlake(config=config).listen(io.BytesIO(text(lines)))  # type: ignore[arg-type]
+
+    def last(self, store: Store, acknowledged: Path) -> int:
+        """The STATE that the tap begins with: what was acknowledged is not sent again."""
+        return max(read_states(acknowledged), default=0)
+
+    def out(self, store: Store, acknowledged: Path) -> io.TextIOWrapper:
+        """What takes the target's STATEs."""
+        return io.TextIOWrapper(acknowledged.open("ab"), write_through=True)
 
     def lines(self, last: int) -> list[bytes]:
         """What the tap sends after the STATE that came out last; 0 for none."""

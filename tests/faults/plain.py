@@ -17,12 +17,16 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
+
+from tests.sshsig import signed_with
 
 Dump = dict[str, bytes]
 Row = dict[str, Any]
 _ENTRY = re.compile(r"raw/([^/]+)/([^/]+)/transactions/(\d{12})\.json")
 _LAKE_VERSION = re.compile(r"versions/\d{12}\.json")
 _NOT_COPIED = "versions/not-copied.json"
+_BOOKMARK = re.compile(r"bookmarks/[^/]+\.json")
 COUNTS = ("inserted", "updated", "deleted")
 _ERASES = {"erase-start", "erase"}
 _LEAVES_DROPPED = {"vacuum-start", "vacuum", "block-keys", *_ERASES}
@@ -162,6 +166,59 @@ class PlainTable:
                 assert entry["number"] < by <= len(self.log)
                 assert self.log[by - 1]["operation"] == "erase-start", f"{by} allows nothing"
 
+    def check_signatures(self) -> None:
+        """Verify each signature of a version, by the key in it, and what it covers by the log."""
+        frozen = {e["version"]["number"] for e in self.log if "version" in e}
+        for entry in self.log:
+            signed = entry.get("signature")
+            if signed is None or signed["version"] not in frozen:
+                continue
+            head = self.log[signed["head"] - 1]
+            assert head["number"] < entry["number"]
+            if head["format"] > 1:
+                assert chain_of(head) == signed["chain"], f"{entry['number']} signs another log"
+            text = self._signed_text(signed)
+            assert signed_with(text, signed["signature"]), f"{entry['number']} signs another text"
+            version = self._version(signed["version"], entry["number"])
+            salt, later = signed.get("salt"), self._version(signed["version"], len(self.log))
+            if salt is not None and version == later:
+                proofs = f"{version['fingerprint']}\n{version['record_fingerprint']}\n"
+                assert sha256(f"{salt}\n{proofs}".encode()) == signed["content"]
+                assert version["rows"] == signed["rows"]
+
+    def _version(self, number: int, upto: int) -> dict[str, Any]:
+        """A version as the entries up to one leave it, with erasures that the whole log tells."""
+        own = [e["version"] for e in self.log if "version" in e]
+        version: dict[str, Any] = next(one for one in own if one["number"] == number)
+        told = [(e["number"], one) for e in self.log[:upto] for one in e.get("erased", ())]
+        mine = [(at, one) for at, one in told if one["version"] == number]
+        now = mine[-1][1] if mine else version
+        proofs = {name: now[name] for name in ("rows", "fingerprint", "record_fingerprint")}
+        erased = [(at, one["rows_before"], one["rows"]) for at, one in mine]
+        return {**version, **proofs, "erased": erased}
+
+    def _signed_text(self, signed: dict[str, Any]) -> bytes:
+        version = self._version(signed["version"], signed["head"])
+        tap, stream = (unquote(part) for part in self.folder.split("/")[1:3])
+        lines = [
+            "singerlake-version-1",
+            f"table {json.dumps(f'{tap}.{stream}', ensure_ascii=False)}",
+            f"version {version['number']}",
+        ]
+        if "label" in version:
+            lines.append(f"label {json.dumps(version['label'], ensure_ascii=False)}")
+        lines += [
+            f"transaction {version['transaction']}",
+            f"schema {version['schema_hash']}",
+            f"types {version.get('types', 1)}",
+            *(f"erased {at} {before} {rows}" for at, before, rows in version["erased"]),
+            f"rows {signed['rows']}",
+            f"content {signed['content']}",
+            f"head {signed['head']} {signed['chain']}",
+            f"time {signed['time']}",
+        ]
+        return "".join(f"{line}\n" for line in lines).encode()
+
     def check_changes(self) -> None:
         """Hold what each change says that it did against the states before and after it."""
         if is_dropped(self.log):
@@ -273,6 +330,7 @@ def tables(dump: Dump) -> dict[str, PlainTable]:
             table.log.append(entry)
     for table in found.values():
         table.check_rewritten()
+        table.check_signatures()
         table.check_changes()
         table.files()
     return found
@@ -368,7 +426,7 @@ def leftovers(dump: Dump) -> list[str]:
         if key.endswith("/_index.json"):
             folder = key.rpartition("/")[0]
             needed |= {key, *(f"{folder}/{file['path']}" for file in json.loads(data)["files"])}
-    logs = (_ENTRY, _LAKE_VERSION)
+    logs = (_ENTRY, _LAKE_VERSION, _BOOKMARK)
     left = [key for key in dump if key not in needed and not any(r.fullmatch(key) for r in logs)]
     for key in left:
         removable = (
@@ -378,6 +436,7 @@ def leftovers(dump: Dump) -> list[str]:
             or key.startswith(".staging/")
             or key.endswith(("/singerlake.lock", "/vacuum.lock"))
             or re.fullmatch(r"raw/.*/leases/[^/]+\.json", key)
+            or re.fullmatch(r"bookmarks/[^/]+\.lock", key)
             or re.fullmatch(r"index/.*/part-[0-9a-f]{32}\.parquet", key)
         )
         assert removable, f"{key} was left behind, and no vacuum would know it"

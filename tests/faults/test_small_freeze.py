@@ -1,4 +1,4 @@
-"""The freeze of a small table, and the moves of a pointer, under every fault of the store."""
+"""The freeze of a small table, moves of a pointer and signatures, under each fault of a store."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from singerlake.lake import Lake
 from singerlake.ops.point import point
+from singerlake.ops.sign.sign import sign
 from singerlake.storage.base import Store
 from tests.faults import plain
 from tests.faults.cases import Bench, Folder, fast_folder
@@ -23,10 +25,11 @@ from tests.faults.faulty_store import (
     Kind,
 )
 from tests.faults.kinds import each_kind
-from tests.faults.operations import DeleteVersion, Freeze
+from tests.faults.operations import DeleteVersion, Drop, Freeze
 from tests.faults.plain import Dump
 from tests.frozen import freeze_here as freeze_small
 from tests.needs import MORE
+from tests.sshsig import Key
 
 
 class FreezeHere(Freeze):
@@ -75,6 +78,27 @@ class Point(DeleteVersion):
         assert [version["number"] for version in table.versions] == [1, 2]
 
 
+class Sign(Drop):
+    """A signature of a version, which the independent reader verifies."""
+
+    name = "sign"
+
+    def prepare(self, lake: Lake) -> None:
+        super().prepare(lake)
+        for number in (1, 2):
+            freeze_small(lake.find(self.table)[0], at=number)
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        sign(store, Lake(store).find(self.table)[0].snapshot(), "1", ADA)
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        signed = [entry["signature"]["version"] for entry in table.log if "signature" in entry]
+        assert signed in ([[1]] if done else [[], [1]])
+        assert [version["number"] for version in table.versions] == [1, 2]
+
+
+ADA = Key(Ed25519PrivateKey.from_private_bytes(bytes(32)))
 QUICK = [
     *((kind, "") for kind in (LOST_REPLY, TAKEN, OUTAGE, LOST_THEN_OUTAGE, INTERRUPT)),
     (KILL_AFTER, "_index.json"),
@@ -101,6 +125,9 @@ def test_a_small_table_is_frozen_or_not_whatever_fails(bench: Bench, kind: Kind,
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("kind", [LOST_REPLY, TAKEN, LOST_THEN_OUTAGE, INTERRUPT, KILL_AFTER])
-def test_a_pointer_moves_or_does_not_whatever_fails(kind: Kind) -> None:
+@pytest.mark.parametrize("operation", [Point, Sign])
+def test_a_note_on_a_version_is_there_or_not_whatever_fails(
+    operation: type[Drop], kind: Kind
+) -> None:
     with fast_folder() as folder:
-        Bench(Point(), Folder(folder), folder).run_all(kind, "/transactions/")
+        Bench(operation(), Folder(folder), folder).run_all(kind, "/transactions/")

@@ -38,16 +38,18 @@ from singerlake.ops.erase.table import EraseRequest, erase
 from singerlake.ops.point import point
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.rows_back.undo_plan import OnConflict
+from singerlake.ops.sign.sign import sign
 from singerlake.ops.vacuum.plan import VacuumOptions
 from singerlake.overlay.alter import AlterOptions
 from singerlake.sql.queries.query import query
-from tests.faults.plain import is_time
+from tests.faults.plain import PlainTable, is_time
 from tests.frozen import freeze_on_spark as freeze
 from tests.frozen import on, vacuum_here, vacuum_on_spark
 from tests.frozen import revert_on_spark as revert
 from tests.frozen import undo_on_spark as undo
 from tests.histories import here
 from tests.ops.change.row_sets import change, row_set
+from tests.sshsig import Key
 from tests.tap.run import run as run_tap
 from tests.target import harness
 
@@ -781,7 +783,9 @@ class World:
             old, new = json.loads(data), json.loads(now)
             assert new["rewritten"] > new["number"]
             assert new["stands_for"] == (old.get("stands_for") or old["hash"])
+            assert "salt" not in new.get("signature", {})
             for entry in (old, new):
+                entry.get("signature", {}).pop("salt", None)
                 for name in ("rewritten", "stands_for", "hash", "format", "lanes", "erased"):
                     entry.pop(name, None)
                 for name in ("rows", "fingerprint", "record_fingerprint"):
@@ -847,6 +851,20 @@ class World:
             model.pointers[name] = number
         if done.transaction is not None:
             model.transactions.append(Transaction("point", model.schema(model.head)))
+
+    def sign(self, number: int, key: Key) -> None:
+        """A version gets a signature, unless the key has signed what it is now."""
+        model, head = self.model, self.table.snapshot()
+        version = head.version(str(number))
+        known = [(note.rows, bool(note.salt)) for note in version.signed]
+        done = sign(self.table.store, head, str(number), key)
+        if done.new:
+            model.transactions.append(Transaction("sign", model.schema(model.head)))
+        signed = self.table.snapshot().version(str(number)).signed
+        assert [(note.rows, bool(note.salt)) for note in signed] == [
+            *known,
+            *[(version.rows, True)] * done.new,
+        ]
 
     def delete_version(self, number: int) -> None:
         """A version goes; its number is not used again, and its state is history."""
@@ -1036,13 +1054,14 @@ class World:
                 ):
                     snapshot.at(at)
         assert [v["number"] for v in disk.versions] == sorted(model.versions)
-        frozen = [structs.replace(version, pointed=[]) for version in self._frozen.values()]
+        frozen = [_unnoted(version) for version in self._frozen.values()]
         plain = [structs.replace(version, erased=[]) for version in frozen]
         assert [FrozenVersion(**v) for v in disk.versions] == plain
         assert snapshot.number == model.head
-        assert [structs.replace(version, pointed=[]) for version in snapshot.frozen] == frozen
+        assert [_unnoted(version) for version in snapshot.frozen] == frozen
         pointers = versions.pointers(snapshot)
         assert {name: one.number for name, (one, _) in pointers.items()} == model.pointers
+        PlainTable("raw/tap/s/", {}, disk.entries).check_signatures()
         self._check_write_once()
         self._check_indexes()
         if self.often and self._seen != (model.head, self._losses):
@@ -1139,6 +1158,10 @@ class World:
             assert set(values) == set(self.model.schema(wanted[names[place]]).columns)
             found[names[place]].append(row_text(values))
         return {name: sorted(texts) for name, texts in found.items()}
+
+
+def _unnoted(version: FrozenVersion) -> FrozenVersion:
+    return structs.replace(version, pointed=[], signed=[])
 
 
 def _proofs(version: FrozenVersion) -> tuple[str, ...]:

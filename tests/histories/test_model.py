@@ -46,6 +46,7 @@ from tests.histories.model_machine import (
     fingerprint,
     row_text,
 )
+from tests.sshsig import Key
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +64,7 @@ KEYED = ["keyed", pytest.param("keyless", marks=pytest.mark.variant)]
 """Of histories told below; without a key there are random ones, erasures, and changes by people."""
 Lines: TypeAlias = tuple[int, int]
 WORDS = ["", "a", 'q"\\`.', "é\n\t\x01🙂", "1"]
+KEYS = [Key(), Key()]
 LARGE = 2**53 + 1
 """Not a double."""
 
@@ -174,6 +176,12 @@ class History(RuleBasedStateMachine):
         number = data.draw(st.sampled_from([*versions, *names]), "version or none")
         known = sorted(self.world.model.pointers) if number is None else ["current", "stable"]
         self.world.point(data.draw(st.sampled_from(known), "pointer"), number)
+
+    @rule(data=st.data(), key=st.sampled_from(KEYS))
+    @precondition(lambda self: self.world.model.versions)
+    def sign(self, data: st.DataObject, key: Key) -> None:
+        versions = sorted(self.world.model.versions)
+        self.world.sign(data.draw(st.sampled_from(versions), "version"), key)
 
     @rule(data=st.data())
     @precondition(lambda self: self.world.model.versions)
@@ -483,7 +491,10 @@ def test_erasing_between_all_the_others(world: World) -> None:
     world.sync((plain, [gone, row(7)]), (more, [row(1, 5, x=7), row(11)]))
     world.vacuum("combine")
     second = world.freeze()
+    world.sign(first.number, KEYS[0])
+    world.sign(second.number, KEYS[0])
     erase(2)
+    world.sign(first.number, KEYS[1])
     world.undo(4, OnConflict.KEEP)
     world.read_downstream()
     world.revert(first.transaction)
@@ -494,6 +505,7 @@ def test_erasing_between_all_the_others(world: World) -> None:
     world.vacuum("drop-history")
     erase(12)
     world.vacuum(*PARTS)
+    world.sign(first.number, KEYS[0])
     world.drop_manifest()
     world.rebuild()
     erase(2)

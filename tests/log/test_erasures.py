@@ -114,7 +114,7 @@ def test_an_entry_makes_no_version_that_was_erased_from(table: Table) -> None:
         version=version,
     )
     _, data = format_log.seal_entry(entry)
-    with pytest.raises(DamagedError, match="deleted, erased from or pointed to already"):
+    with pytest.raises(DamagedError, match="erased from, pointed to or signed already"):
         format_log.decode_entry(data, 1, "it")
 
 

@@ -311,7 +311,7 @@ def test_entry_whose_version_has_pointers_already_is_damaged(table: Table) -> No
     assert entry.pointer is not None
     assert (entry.pointer.name, entry.pointer.version) == ("current", 3)
     wrong = msgspec.structs.replace(entry, version=head.frozen[-1])
-    with pytest.raises(DamagedError, match="pointed to already"):
+    with pytest.raises(DamagedError, match="pointed to or signed already"):
         decode_entry(seal_entry(wrong)[1], head.number, "it")
 
 

@@ -72,7 +72,7 @@ def commands(text: str) -> Iterator[list[str]]:
 def _ours(tokens: list[str]) -> Iterator[list[str]]:
     command: list[str] = []
     for token in [*tokens, ";"]:
-        if set(token) <= set("|&;()<>"):
+        if token and set(token) <= set("|&;()<>"):
             if command and command[0] in ("singerlake", *_PLUGINS):
                 yield command
             command = []

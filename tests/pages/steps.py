@@ -18,6 +18,8 @@ _VARIES = {
     r"\b[\d,.]+ (B|kB|MB)\b": "SIZE",
     # That of a folder has the times of its files in it.
     r"\bfingerprint lt1:[0-9a-f]{8}\b": "FINGERPRINT",
+    r"\bSHA256:[A-Za-z0-9+/]{43}": "KEY",  # of a key, or of a signed text: with a salt, or times
+    r"\b(content|head \d+) [0-9a-f]{64}\b": "DIGITS",
     r"─+": "─",
     r"\s+": " ",
 }

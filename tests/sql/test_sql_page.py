@@ -27,7 +27,7 @@ STATEMENTS = {
     "aggregates": "select {} " + FROM,
     "groups": "select status " + FROM + " {}",
     "order": "select id, status " + FROM + " {}",
-    "ends": "select id " + FROM + " {}",
+    "limits": "select id " + FROM + " {}",
     "joins": "select o.id " + FROM + " {} tap_shop.items i on o.id = i.id",
     "tables": "select id from {}",
 }

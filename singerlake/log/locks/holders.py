@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 
@@ -44,9 +45,9 @@ class SeenLock:
 
 def locks(store: Store, table: TableName | None = None) -> list[SeenLock]:
     """Return the locks of a lake or of one table, leases of readers among them; by listing."""
-    prefix = names.RAW if table is None else table.folder
+    prefixes = (names.BOOKMARKS, names.RAW) if table is None else (table.folder,)
     seen = []
-    for item in store.list(prefix):
+    for item in chain.from_iterable(store.list(prefix) for prefix in prefixes):
         target = names.lock_target(item.key)
         if target is not None and (lock := _read(store, item.key, target)) is not None:
             seen.append(lock)

@@ -16,7 +16,7 @@ from singerlake.format.lake_log import LakeVersion
 from singerlake.format.metadata import LakeFile
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
-from singerlake.log import lake_file
+from singerlake.log import bookmarks, lake_file
 from singerlake.log.capabilities import open_for_writing
 from singerlake.log.writer import remove_from_catalogue, update_catalogues
 from singerlake.ops.copy.absences import settle
@@ -108,6 +108,8 @@ class _Run:
         chosen, versions = yield from self._chosen()
         done: list[Copied] = []
         store = self._lake.store
+        # Before the tables: what they count as sent is copied then.
+        kept = bookmarks.spelled(store) if asked.whole else {}
         results = copy_tables(store, self._destination, chosen, options, self._meter)
         # Closed at once after Ctrl-C, so that no thread goes on copying.
         with closing(results):
@@ -122,6 +124,8 @@ class _Run:
         try:
             if not options.dry_run:
                 finish(store, self._destination, done, whole=asked.whole)
+                for key, data in kept.items():
+                    bookmarks.put(self._destination, key, data)
             yield from self._with_versions(versions)
         except SingerlakeError as error:
             yield Failed(error)

@@ -162,8 +162,10 @@ class Excerpt:
     def _sealed(self, drafts: Sequence[Entry]) -> Iterator[Entry]:
         chain = ""
         for draft in drafts:
-            # Pointers stay behind: they would name other versions than in the source.
-            alone: dict[str, Any] = {"stands_for": "", "rewritten": 0, "hash": "", "pointer": None}
+            # Pointers stay behind, which would name other versions than in the source, and
+            # signatures, which cover the source's chain.
+            alone: dict[str, Any] = {"stands_for": "", "rewritten": 0, "hash": ""}
+            alone |= {"pointer": None, "signature": None}
             linked = msgspec.structs.replace(draft, previous=chain, **alone)
             entry, data = seal_entry(msgspec.structs.replace(linked, format=FORMAT))
             chain = entry.chain

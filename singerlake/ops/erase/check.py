@@ -373,6 +373,8 @@ class Places:
         if key.startswith(names.LAKE_LOG):
             number = names.transaction_number(key)
             return Place("lake", f"lake version {number}, in the lake's own log", rows=False)
+        if key.startswith(names.BOOKMARKS):
+            return _of_bookmark(key)
         if not key.startswith(names.RAW):
             return OTHER
         if parts[-1].endswith(".damaged"):
@@ -427,6 +429,14 @@ def _of_index(parts: list[str]) -> Place:
     if parts[-1] == names.INDEX_MARKER:
         return Place("index", "the description of a materialized snapshot", table, rows=False)
     return Place("index", "a materialized snapshot, which can be deleted at any time", table)
+
+
+def _of_bookmark(key: str) -> Place:
+    state_id = names.bookmark_id(key)
+    if state_id is not None:
+        words = f"the bookmark {state_id}, which the pipeline's next run replaces"
+        return Place("bookmark", words, rows=False)
+    return OTHER if names.lock_target(key) is None else Place("lock", "a lock", rows=False)
 
 
 def _of_table(table: TableName, key: str) -> Place:

@@ -76,7 +76,7 @@ def delete(store: Store, table: TableName) -> Earlier:
 def _earlier(store: Store, table: TableName) -> Sequence[StoredCopy]:
     if not isinstance(store, KeepsEarlier):
         return []
-    folders = (table.folder, table.indexes, names.LAKE_LOG)
+    folders = (table.folder, table.indexes, names.LAKE_LOG, names.BOOKMARKS)
     return [
         one
         for folder in folders

@@ -20,7 +20,7 @@ from singerlake.format import names
 from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
-from singerlake.log import lake_log
+from singerlake.log import bookmarks, lake_log
 from singerlake.log.table_state import TableState
 from singerlake.ops.erase import derived
 from singerlake.ops.erase.reading import CopySource
@@ -221,6 +221,14 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
                 "--allow-text-mentions",
             )
         )
+    if kept := _bookmarks_with(lake, table, {part for one in ids for part in _parts(one)}):
+        found.append(
+            Obstacle(
+                f"bookmarks {alike}: {', '.join(kept)}",
+                "run these pipelines first, delete the bookmarks with singerlake bookmark delete, "
+                "or erase anyway with --allow-text-mentions",
+            )
+        )
     said = to_builtins(lake.annotations(strict=True).table(table))
     if any(_names(text, patterns) for text in _texts(said)):
         found.append(
@@ -275,11 +283,23 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(one)
 
 
+def _bookmarks_with(lake: Lake, table: TableName, parts: set[str]) -> list[str]:
+    """Return the pipelines whose bookmarks in the lake have a value of a key."""
+    return [
+        one.id
+        for one in bookmarks.all_of(lake.store)
+        if one.tap in ("", table.tap)
+        and any(_has_scalar(bytes(text).decode(), parts) for text in (one.completed, one.partial))
+    ]
+
+
 def _state_names(entry: Entry, parts: set[str]) -> bool:
     """Tell whether a tap's state has a value of a key: a bookmark may be one."""
     text = entry.metadata.get("tap_state")
-    if not isinstance(text, str):
-        return False
+    return isinstance(text, str) and _has_scalar(text, parts)
+
+
+def _has_scalar(text: str, parts: set[str]) -> bool:
     try:
         state = json.loads(text)
     except ValueError:

@@ -22,6 +22,7 @@ from singerlake.format.version_notes import ErasedVersion, Erasure
 from singerlake.log import conflicts, erasures
 from singerlake.log.commit import commit, draft_entry
 from singerlake.log.table_state import TableState
+from singerlake.ops.sign.sign import Signer
 from singerlake.ops.vacuum.ages import Ages, check_log
 from singerlake.ops.vacuum.items import Item
 from singerlake.storage.base import Store
@@ -43,6 +44,7 @@ class EraseOptions:
             of these are kept; 0 tells nobody.
         block: Whether no row may come with these keys again; keyed hashes of them are kept.
         earlier_versions: Whether what a bucket keeps of the table's objects from before goes, too.
+        signer: Signs the versions that lose rows, once these are erased.
         lease_wait_seconds: How long to wait for readers that may need what is to go.
         lock_wait_seconds: How long to wait for writers, and for a vacuum to show life.
         stale_seconds: How long a lock or lease stands still before it counts as dead.
@@ -53,6 +55,7 @@ class EraseOptions:
     tell_seconds: float = 0.0
     block: bool = False
     earlier_versions: bool = False
+    signer: Signer | None = None
     lease_wait_seconds: float = 600.0
     lock_wait_seconds: float = 90.0
     stale_seconds: float = 60.0

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import LOCAL, SPARK, EngineChoice
-from singerlake.errors import UsageError
+from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.names import TableName
-from singerlake.lake import Lake
+from singerlake.lake import Lake, Table
 from singerlake.log.folding import restored
 from singerlake.log.table_state import TableState
 from singerlake.ops.erase import earlier, obstacles
@@ -28,6 +28,7 @@ from singerlake.ops.erase.plan import EraseOptions
 from singerlake.ops.erase.table import Clear, EraseRequest, engine_for
 from singerlake.ops.publish.answers import needs_spark
 from singerlake.ops.publish.renew import renew
+from singerlake.ops.sign.sign import SignedVersion, Signer, sign
 from singerlake.publish.renewals import Renewals, erasures, is_due, renewals
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ class Erased:
         left: Tables of this run that still have such rows: the condition that was given for
             them did not hold for all of these.
         earlier: What the bucket keeps of the tables' objects from before, where it keeps that.
+        signed: The versions of the tables with the signatures that were asked for.
+        unsigned: Why a table's versions could not be signed.
+        ids: The ids of the rows, by table, unless they were too many to be searched for. They are
+            for a search, and are not printed.
     """
 
     tables: Mapping[TableName, ErasedTable]
@@ -52,6 +57,9 @@ class Erased:
     due: Sequence[str] = ()
     left: Sequence[TableName] = ()
     earlier: Sequence[Earlier] = ()
+    signed: Mapping[TableName, Sequence[SignedVersion]] = field(default_factory=dict)
+    unsigned: Mapping[TableName, SingerlakeError] = field(default_factory=dict)
+    ids: Mapping[TableName, Sequence[str]] = field(default_factory=dict, repr=False)
 
     @property
     def found(self) -> bool:
@@ -65,7 +73,8 @@ class Erased:
     def is_done(self) -> bool:
         """Whether nothing is left to do."""
         done = all(one.error is None for one in self.published)
-        done = done and not self.left and not any(one.left for one in self.tables.values())
+        done = done and not (self.left or self.unsigned)
+        done = done and not any(one.left for one in self.tables.values())
         return done and not any(one.objects for one in self.earlier)
 
 
@@ -229,7 +238,25 @@ class _Job:
             return Erased(done, due=self._due(would=done))
         due = self._due()
         published = self._renewed(choice) if due else []
-        return Erased(done, published, due, self._left(), self._earlier(done))
+        signed, unsigned = self._sign()
+        return Erased(
+            done, published, due, self._left(), self._earlier(done), signed, unsigned, self._ids
+        )
+
+    def _sign(
+        self,
+    ) -> tuple[dict[TableName, list[SignedVersion]], dict[TableName, SingerlakeError]]:
+        """Sign what the last erasure left of versions, also if that was a run that died."""
+        signed: dict[TableName, list[SignedVersion]] = {}
+        unsigned: dict[TableName, SingerlakeError] = {}
+        if (signer := self.options.signer) is None:
+            return signed, unsigned
+        for one in self.asked:
+            try:
+                signed[one.table.name] = sign_erased(one.table, signer)
+            except SingerlakeError as error:
+                unsigned[one.table.name] = error
+        return signed, unsigned
 
     def _with_spark_to_publish(self, choice: EngineChoice) -> EngineChoice:
         """Choose Spark if it is needed at the end; it has to be there before rows are erased.
@@ -287,6 +314,24 @@ class _Job:
             others = [name for name in self._related[head.table] if name in self._names]
             found |= {*obstacles.left_in(self.lake, head, ids, others)}
         return sorted(found)
+
+
+def sign_erased(table: Table, signer: Signer) -> list[SignedVersion]:
+    """Sign the versions that the last erasure took rows from.
+
+    Raises:
+        SingerlakeError: The signer failed, or the store.
+    """
+    head = table.snapshot(dropped=True)
+    if head.dropped_at:
+        return []
+    names = [
+        str(one.number)
+        for one in head.frozen
+        if one.erased and one.erased[-1].transaction == head.erased_at
+        if not one.only_against_accident
+    ]
+    return [sign(table.store, table.snapshot(), name, signer) for name in names]
 
 
 def _listed(key: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from singerlake.format.log import Block, Entry, Operation, SchemaEntry
 from singerlake.format.metadata import TransactionSummary
 from singerlake.format.types import RULES
 from singerlake.log import conflicts
+from singerlake.log.acknowledged import KEEP
 from singerlake.log.commit import check_metadata, commit, draft_entry
 from singerlake.log.staging import replace_block
 from singerlake.log.state_files import missing
@@ -78,7 +79,7 @@ def kept(metadata: Mapping[str, Any], comment: str | None) -> dict[str, Any]:
     Raises:
         UsageError: A name is one that a revert writes itself.
     """
-    check_metadata(metadata, "reverted_to", "violations", "misfits")
+    check_metadata(metadata, "reverted_to", "violations", "misfits", KEEP)
     return {**metadata} if comment is None else {**metadata, "comment": comment}
 
 

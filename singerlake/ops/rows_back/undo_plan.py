@@ -18,6 +18,7 @@ from typing import Any
 from singerlake.errors import DamagedError, UsageError
 from singerlake.format.log import Operation
 from singerlake.log import conflicts, lifetimes
+from singerlake.log.acknowledged import KEEP
 from singerlake.log.commit import check_metadata
 from singerlake.log.state_files import missing
 from singerlake.log.table_state import TableState
@@ -132,7 +133,8 @@ def kept(metadata: Mapping[str, Any], comment: str | None) -> dict[str, Any]:
     Raises:
         UsageError: A name is one that an undo writes itself.
     """
-    check_metadata(metadata, "undone", "conflicts", "conflicts_kept", "violations", "misfits")
+    own = ("undone", "conflicts", "conflicts_kept", "violations", "misfits", KEEP)
+    check_metadata(metadata, *own)
     return {**metadata} if comment is None else {**metadata, "comment": comment}
 
 

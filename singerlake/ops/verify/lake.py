@@ -13,7 +13,7 @@ from singerlake.errors import SingerlakeError
 from singerlake.format import names
 from singerlake.format.lake_log import LakeTable, LakeVersion, fingerprint
 from singerlake.format.names import TableName
-from singerlake.log import log, not_copied, versions
+from singerlake.log import bookmarks, log, not_copied, versions
 from singerlake.log.lake_log import HINT, LakeLog, listed_numbers
 from singerlake.log.not_copied import Absences, entry_of
 from singerlake.log.table_state import TableState
@@ -55,6 +55,8 @@ def check_lake_log(store: Store, only: int | None = None) -> LakeReport:
     report.versions = [one for one in entries if only in (None, one.number)]
     if only is not None:
         report.problems = []  # of the others
+    else:
+        report.problems += _unreadable_bookmarks(store)
     absences = _read_absences(store, report.problems)
     heads: dict[TableName, TableState | SingerlakeError | None] = {}
     for version in report.versions:
@@ -107,6 +109,16 @@ def _read_entries(store: Store, problems: list[Problem]) -> list[LakeVersion]:
             problems.append(Problem("lake", where, expected, entry.previous, HINT))
         entries.append(entry)
     return entries
+
+
+def _unreadable_bookmarks(store: Store) -> Iterator[Problem]:
+    for state_id in bookmarks.ids(store):
+        try:
+            bookmarks.read(store, state_id)
+        except SingerlakeError as error:
+            hint = f"delete it: singerlake bookmark delete '{state_id}'"
+            where = bookmarks.key_of(state_id)
+            yield Problem("lake", where, f"the bookmark {state_id}", str(error), hint)
 
 
 def _read_absences(store: Store, problems: list[Problem]) -> Absences:

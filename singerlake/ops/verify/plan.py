@@ -30,6 +30,7 @@ from singerlake.log.table_state import TableState
 from singerlake.log.unfolding import entries_of
 from singerlake.ops.verify.data_files import ends_before
 from singerlake.ops.verify.problems import BACKUP, Problem
+from singerlake.ops.verify.signatures import check_notes
 from singerlake.storage.base import KeyMissingError, Listed, Store
 
 _SHOWN = 160
@@ -68,6 +69,7 @@ def check_log(store: Store, table: TableName) -> CheckedLog:
         problems += _lost_log(store, table)
     snapshot = _fold(table, entries, problems)
     problems += _check_entries(snapshot, entries[: snapshot.number])
+    problems += check_notes(snapshot, entries[: snapshot.number])
     for found in check_erasures(store, snapshot, entries[: snapshot.number]):
         if isinstance(found, str):
             notes.append(found)
@@ -248,6 +250,9 @@ def _check_entries(snapshot: TableState, entries: list[Entry]) -> Iterator[Probl
         move = entry.pointer
         if move is not None and not 0 <= move.version <= snapshot.last_version:
             yield Problem("log", key, "a version to point to that there was", str(move.version))
+        signature = entry.signature
+        if signature is not None and not 1 <= signature.version <= snapshot.last_version:
+            yield Problem("log", key, "a version to sign that there was", str(signature.version))
         if entry.version is not None:
             yield from _check_version(snapshot, key, entry, entry.version)
     for name, schema in snapshot.schemas.items():

@@ -20,7 +20,7 @@ class Problem:
 
     Attributes:
         what: ``lake``, ``tap``, ``table``, ``log``, ``manifest``, ``file``, ``block``, ``version``,
-            ``head``, ``value`` or ``index``.
+            ``signer``, ``head``, ``value`` or ``index``.
         where: The key on the store, and the place in it.
         expected: What should be there.
         found: What is.
@@ -36,6 +36,36 @@ class Problem:
     def __str__(self) -> str:
         text = f"{self.what}: {self.where}: expected {self.expected}, found {self.found}"
         return f"{text} ({self.hint})" if self.hint else text
+
+
+@dataclass(frozen=True)
+class CheckedSignature:
+    """A signature of a version that was checked against the signers.
+
+    Attributes:
+        version: The version's number.
+        transaction: The transaction that added it.
+        key: The fingerprint of the key: ``SHA256:…``.
+        signer: Who of the signers made it; None if none did.
+        why: Why it is none of theirs.
+        rows: The rows that the version had.
+        current: Whether rows of the version were not erased since.
+        time: When it was made, by the signer's clock.
+    """
+
+    version: int
+    transaction: int
+    key: str
+    signer: str | None
+    why: str
+    rows: int
+    current: bool
+    time: str
+
+    def __str__(self) -> str:
+        who = f"signed by {self.signer}" if self.signer else f"not signed by a signer: {self.why}"
+        earlier = "" if self.current else f", before rows were erased ({self.rows:,} rows)"
+        return f"version {self.version}: {who} ({self.key}, {self.time[:19]}Z){earlier}"
 
 
 @dataclass
@@ -55,6 +85,7 @@ class Report:
         notes: What is worth knowing and no damage.
         misfits: Values of the head that their columns cannot hold; each column is a problem.
         dropped: Whether the table is dropped: what was looked at is what would come back.
+        signatures: The signatures of its versions, if they were to be checked.
         listing: What its tap's catalogue is to say of it; None if its log does not tell.
     """
 
@@ -70,6 +101,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     misfits: list[ColumnMisfits] = field(default_factory=list)
     dropped: bool = False
+    signatures: list[CheckedSignature] = field(default_factory=list)
     listing: CatalogueEntry | None = None
 
     def add(self, problems: Sequence[Problem], more: int = 0) -> None:

@@ -16,6 +16,7 @@ from singerlake.lake import Table
 from singerlake.log import log
 from singerlake.ops.verify import whole_table
 from singerlake.ops.verify.problems import Report
+from singerlake.ops.verify.signatures import Signers
 from singerlake.ops.verify.upgrade import TableUpgrade, upgrade_of
 from singerlake.ops.verify.whole_table import check_size
 from singerlake.storage.base import Listed, Staged, Store, StoredObject
@@ -30,13 +31,17 @@ Wanted: TypeAlias = "tuple[Table, str | None]"
 
 
 def verify(
-    table: Table, version: int | str | None = None, choice: EngineChoice | None = None
+    table: Table,
+    version: int | str | None = None,
+    choice: EngineChoice | None = None,
+    signers: Signers | None = None,
 ) -> Report:
     """Hold every block of a table, and the fingerprints of its versions, against its log.
 
     Args:
         version: A frozen version's number or label; by default all are computed again.
         choice: What may read it.
+        signers: Those of whom one must have signed each version; by default none need have.
 
     Returns:
         What was looked at, and what is not as it should be.
@@ -47,14 +52,16 @@ def verify(
     """
     choice = choice or EngineChoice()
     name = None if version is None else str(version)
-    report = _here(table, name, _limit(choice)) if choice.name in (AUTO, LOCAL) else None
-    return report or _on_spark(table, name, choice)
+    here = choice.name in (AUTO, LOCAL)
+    report = _here(table, name, _limit(choice), signers) if here else None
+    return report or _on_spark(table, name, choice, signers)
 
 
 def verify_tables(
     chosen: Sequence[Wanted],
     choice: EngineChoice,
     shown: Callable[[TableName], AbstractContextManager[object]] = nullcontext,
+    signers: Signers | None = None,
 ) -> Iterator[tuple[int, Report | SingerlakeError]]:
     """Verify tables, and give each one's report as soon as it is there, with its place.
 
@@ -62,6 +69,7 @@ def verify_tables(
 
     Args:
         shown: Shows that a table is being verified.
+        signers: Those of whom one must have signed each version; by default none need have.
     """
     limit = _limit(choice)
     here = choice.name in (AUTO, LOCAL)
@@ -69,7 +77,7 @@ def verify_tables(
     first = SIDE if together else limit
 
     def look(one: Wanted) -> Report | None:
-        return _here(*one, first) if here else None
+        return _here(*one, first, signers) if here else None
 
     looks = each(chosen[0][0].store, look, chosen) if chosen else iter(())
     large: list[int] = []
@@ -83,7 +91,7 @@ def verify_tables(
     for place in large:
         table, version = chosen[place]
         with shown(table.name):
-            found = _larger(table, version, choice, again=here and together)
+            found = _larger(table, version, choice, signers, again=here and together)
         yield place, found
 
 
@@ -105,7 +113,12 @@ def _limit(choice: EngineChoice) -> Work | None:
 
 
 def _larger(
-    table: Table, version: str | None, choice: EngineChoice, *, again: bool
+    table: Table,
+    version: str | None,
+    choice: EngineChoice,
+    signers: Signers | None,
+    *,
+    again: bool,
 ) -> Report | SingerlakeError:
     """Verify a table by itself.
 
@@ -114,23 +127,28 @@ def _larger(
         again: Whether it was too large only to be one of many.
     """
     try:
-        report = _here(table, version, _limit(choice)) if again else None
-        return report or _on_spark(table, version, choice)
+        report = _here(table, version, _limit(choice), signers) if again else None
+        return report or _on_spark(table, version, choice, signers)
     except RuntimeMissingError:
         raise
     except SingerlakeError as error:
         return error
 
 
-def _on_spark(table: Table, version: str | None, choice: EngineChoice) -> Report:
-    return whole_table.verify(choice.spark_engine("verifying a table"), table, version)
+def _on_spark(
+    table: Table, version: str | None, choice: EngineChoice, signers: Signers | None
+) -> Report:
+    engine = choice.spark_engine("verifying a table")
+    return whole_table.verify(engine, table, version, signers=signers)
 
 
-def _here(table: Table, version: str | None, limit: Work | None) -> Report | None:
+def _here(
+    table: Table, version: str | None, limit: Work | None, signers: Signers | None
+) -> Report | None:
     """Verify a table in this process; None if there is too much to do."""
     engine = LocalEngine()
     if limit is None:
-        return whole_table.verify(engine, table, version)
+        return whole_table.verify(engine, table, version, signers=signers)
     seen = Table(Remembered(table.store), table.name)
     try:
         with suppress(SingerlakeError):  # a log that cannot be read is what it must report
@@ -138,10 +156,10 @@ def _here(table: Table, version: str | None, limit: Work | None) -> Report | Non
                 check_size(limit, known, ())
         # A lease takes two requests. Without one a vacuum may delete what is read meanwhile, which
         # then is missing: only what is found under a lease is told of as a problem.
-        report = whole_table.verify_leased(engine, seen, version, limit)
+        report = whole_table.verify_leased(engine, seen, version, limit, signers)
         if not report.problems:
             return report
-        return whole_table.verify(engine, table, version, limit)
+        return whole_table.verify(engine, table, version, limit, signers)
     except TooLargeError:
         return None
 

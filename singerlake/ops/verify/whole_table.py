@@ -30,6 +30,7 @@ from singerlake.ops.verify.checking import problems as checked
 from singerlake.ops.verify.data_files import check_ends, check_files
 from singerlake.ops.verify.files import NamedFile, check_file, check_lists, check_named, tasks_of
 from singerlake.ops.verify.problems import Problem, Report
+from singerlake.ops.verify.signatures import Signers, check_signatures
 from singerlake.rows.blocks import block_tasks, bounded_keys, type_prover
 from singerlake.rows.blocks.misfits import ways_out
 from singerlake.rows.state.fingerprint import Content, Proof, claims
@@ -50,7 +51,11 @@ def _state(at: TableState) -> _State:
 
 
 def verify(
-    engine: Engine[Any], table: Table, version: str | None = None, limit: Work | None = None
+    engine: Engine[Any],
+    table: Table,
+    version: str | None = None,
+    limit: Work | None = None,
+    signers: Signers | None = None,
 ) -> Report:
     """Hold all of a table against its log.
 
@@ -58,6 +63,7 @@ def verify(
         engine: Reads what there may be much of.
         version: A frozen version's number or label; by default all are computed again.
         limit: The most that there may be to do.
+        signers: Those of whom one must have signed each version; by default none need have.
 
     Returns:
         What was looked at, and what is not as it should be.
@@ -70,7 +76,7 @@ def verify(
     with ExitStack() as leases:
         with suppress(SingerlakeError):  # a log that cannot be read is what it must report
             leases.enter_context(table.lease())
-        return verify_leased(engine, table, version, limit)
+        return verify_leased(engine, table, version, limit, signers)
 
 
 def check_size(limit: Work | None, head: TableState, states: Iterable[TableState]) -> None:
@@ -101,7 +107,11 @@ def check_size(limit: Work | None, head: TableState, states: Iterable[TableState
 
 
 def verify_leased(
-    engine: Engine[Any], table: Table, version: str | None, limit: Work | None
+    engine: Engine[Any],
+    table: Table,
+    version: str | None,
+    limit: Work | None,
+    signers: Signers | None = None,
 ) -> Report:
     """Do as :func:`verify`, for somebody who holds a lease where there can be one."""
     log = checks.check_log(table.store, table.name)
@@ -142,6 +152,8 @@ def verify_leased(
     report.add(*checked(engine, tasks_of(stored), one_file))
     indexes, notes, parts = check_indexes(table.store, head)
     report.add((checker := _Versions(engine, table, head)).check(wanted))
+    if signers is not None:
+        check_signatures(head, wanted, signers, report)
     if version is None and head.number and not dropped:
         _add_misfits(engine, table, head, report)
     report.add(indexes)

@@ -100,6 +100,7 @@ def test_every_place_of_the_format_is_known_by_its_name(lake: Lake) -> None:
         "<transaction>": "3",
         "part-<id>": f"part-{0:032x}",
         "<reader>": "r",
+        "<pipeline>": "dev%3Atap-a-to-target-b",
         "<digits>": "0123",
         "<ab>": "ab",
         "<sha256>": "ab" * 32,

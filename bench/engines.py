@@ -1,0 +1,205 @@
+"""A frozen version in other engines, beside the same engine on the same Parquet files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.harness import BIN, Case, Cost, Times, command, machine, messages, number, rounds, timed
+from bench.harness import times_table as table_of
+from bench.query import sync
+
+SMALL = 1000
+ID = "b.stream_0"
+COLD = {
+    "DuckDB on its Parquet": """
+import sys, duckdb
+sql = f"select count(*), max(id) from read_parquet({sys.argv[1:]!r})"
+assert duckdb.sql(sql).fetchall() == [(1000, 999)]
+""",
+    "DuckLake": """
+import sys, duckdb
+c = duckdb.connect()
+c.execute("load ducklake")
+c.execute("attach 'ducklake:' || ? as lake", [sys.argv[1]])
+assert c.sql("select count(*), max(id) from lake.rows").fetchall() == [(1000, 999)]
+""",
+    "PySpark on its Parquet": """
+import sys
+from pyspark.sql import SparkSession, functions as F
+spark = SparkSession.builder.master("local[2]").getOrCreate()
+row = spark.read.parquet(*sys.argv[1:]).agg(F.count("*"), F.max("id")).first()
+assert tuple(row) == (1000, 999), row
+spark.stop()
+""",
+}
+"""Programs that answer the same question from a cold shell."""
+SPARK_RATIO = 1.2
+"""How much longer a read through the source may take than Spark's own of the same files."""
+
+
+def run(folder: Path, rows: int, count: int) -> str:
+    cold, without = _cold(folder / "small", max(5, count))
+    state, files = _version(folder / "large", rows)
+    read = rounds(_reads(state, files, rows), max(3, count), warm_up=True)
+    spark = rounds(_on_spark(folder / "large", files, rows), max(3, count), warm_up=True)
+    return "\n\n".join(
+        [
+            machine("duckdb", "polars", "pyarrow", "pyspark"),
+            f"The first answer (`count(*), max(id)`) about a version of {SMALL:,} rows, from a cold "
+            f"shell to the end of the process{without}:",
+            table_of(cold),
+            f"A row by its id, and one hundredth of {rows:,} rows by a range of ids, one column:",
+            table_of(read),
+            _ratios(read, ("Arrow", "Polars, lazy", "DuckDB, a view"), " of its Parquet"),
+            "Spark, in a warm session, all columns:",
+            table_of(spark),
+            _ratios(spark, ("the source", "the source, no pushdown"), None)
+            + f"\n- The goal is {SPARK_RATIO:g} with pushdown.",
+        ]
+    )
+
+
+def _version(folder: Path, rows: int) -> tuple[Any, list[str]]:
+    """Sync and freeze; return the version, and its materialized files."""
+    import singerlake
+
+    folder.mkdir()
+    sync(folder, messages(folder / "messages.jsonl", rows))
+    table = singerlake.open(str(folder / "lake"))[ID]
+    table.freeze()
+    state = table.at(1)
+    assert len(state) == rows
+    files = sorted((folder / "lake" / "index").rglob("*.parquet"))
+    return state, [str(file) for file in files]
+
+
+def _cold(folder: Path, count: int) -> tuple[dict[str, Times], str]:
+    _, files = _version(folder, SMALL)
+    sql = "select count(*) as n, max(id) as last from b.stream_0.1"
+    ours = [BIN / "singerlake", "--lake", folder / "lake", "query", sql]
+    cases: dict[str, Case] = {
+        "singerlake query": lambda: command(ours),
+        "singerlake query --engine spark": lambda: command([*ours, "--engine", "spark"]),
+    }
+    without = ""
+    for name, program in COLD.items():
+        arguments: list[str] = files
+        if name == "DuckLake":
+            if (made := _ducklake(folder / "rows.ducklake", files)) is None:
+                without = "; DuckLake's extension could not be loaded here"
+                continue
+            arguments = [made]
+        cases[name] = _program(program, arguments)
+    return rounds(cases, count, warm_up=True), without
+
+
+def _program(text: str, arguments: list[str]) -> Case:
+    return lambda: command([sys.executable, "-c", text, *arguments])
+
+
+def _ducklake(path: Path, files: list[str]) -> str | None:
+    import duckdb
+
+    connection = duckdb.connect()
+    try:
+        connection.execute("install ducklake")
+        connection.execute("load ducklake")
+    except duckdb.Error:
+        return None
+    connection.execute(f"attach 'ducklake:{path}' as lake")
+    connection.execute(f"create table lake.rows as from read_parquet({files!r})")
+    return str(path)
+
+
+def _reads(state: Any, files: list[str], rows: int) -> dict[str, Case]:
+    import duckdb
+    import polars as pl
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    first, last = rows // 2, rows // 2 + rows // 100
+    view = duckdb.connect()
+    state.to_duckdb("version", view)
+    plain = ds.dataset(files)
+    field = pc.field("id")
+    of_arrow = {"a row": field == first, "a range": (field >= first) & (field < last)}
+    polars = pl.col("id")
+    of_polars = {"a row": polars == first, "a range": (polars >= first) & (polars < last)}
+    of_sql = {"a row": f"id = {first}", "a range": f"id >= {first} and id < {last}"}
+    wanted = {"a row": 1, "a range": rows // 100}
+    cases: dict[str, Case] = {}
+    for what, number_of in wanted.items():
+        arrow, lazy, where = of_arrow[what], of_polars[what], of_sql[what]
+        select = f"select email from {{}} where {where}"
+        ways: dict[str, Callable[[], int]] = {
+            "Arrow": lambda a=arrow: len(state.to_arrow(["email"], a)),
+            "Arrow of its Parquet": lambda a=arrow: len(plain.to_table(["email"], filter=a)),
+            "Polars, lazy": lambda f=lazy: len(
+                state.scan_polars().filter(f).select("email").collect()
+            ),
+            "Polars, lazy of its Parquet": lambda f=lazy: len(
+                pl.scan_parquet(files).filter(f).select("email").collect()
+            ),
+            "DuckDB, a view": lambda s=select: len(view.sql(s.format("version")).fetchall()),
+            "DuckDB, a view of its Parquet": lambda s=select: len(
+                duckdb.sql(s.format(f"read_parquet({files!r})")).fetchall()
+            ),
+        }
+        for name, way in ways.items():
+            cases[f"{what}: {name}"] = _checked(way, number_of)
+    return cases
+
+
+def _checked(way: Callable[[], int], wanted: int) -> Case:
+    def case() -> Cost:
+        found: list[int] = []
+        cost = timed(lambda: found.append(way()))
+        assert found == [wanted], (found, wanted)
+        return cost
+
+    return case
+
+
+def _on_spark(folder: Path, files: list[str], rows: int) -> dict[str, Case]:
+    from singerlake.engine.spark.jvm.session import session
+
+    spark = session("local[2]")
+    lake = str(folder / "lake")
+    first, last = rows // 2, rows // 2 + rows // 100
+
+    def ours(where: str, *, pushes: bool) -> None:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", str(pushes).lower())
+        frame = spark.read.format("singerlake").option("lake", lake).load(f"{ID}.1")
+        frame.where(where).write.format("noop").mode("overwrite").save()
+
+    def theirs(where: str) -> None:
+        frame = spark.read.parquet(*files)
+        frame.where(where).write.format("noop").mode("overwrite").save()
+
+    cases: dict[str, Case] = {}
+    for what, where in {
+        "a row": f"id = {first}",
+        "a range": f"id >= {first} and id < {last}",
+        "all rows": "true",
+    }.items():
+        cases[f"{what}: the source"] = lambda w=where: timed(lambda: ours(w, pushes=True))
+        cases[f"{what}: the source, no pushdown"] = lambda w=where: timed(
+            lambda: ours(w, pushes=False)
+        )
+        cases[f"{what}: Spark on its Parquet"] = lambda w=where: timed(lambda: theirs(w))
+    return cases
+
+
+def _ratios(times: dict[str, Times], ways: tuple[str, ...], peer: str | None) -> str:
+    """Say how long each way takes beside its peer's, by what is read."""
+    lines = []
+    for name, ours in times.items():
+        what, _, way = name.partition(": ")
+        if way in ways:
+            of = f"{way}{peer}" if peer else "Spark on its Parquet"
+            ratio = ours.median / times[f"{what}: {of}"].median
+            lines.append(f"- {what}: {way}: {number(ratio)} times {of}")
+    return "\n".join(lines)

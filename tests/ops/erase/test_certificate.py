@@ -1,0 +1,168 @@
+"""Certificates of erasures: what they contain, and that no value of the person is among it."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from singerlake.engine.choice import LOCAL, EngineChoice
+from singerlake.format.signed_text import unarmored
+from singerlake.lake import Lake, Table
+from singerlake.ops.erase import tables
+from singerlake.ops.erase.certificate import certificate
+from singerlake.ops.erase.plan import EraseOptions
+from singerlake.ops.erase.table import EraseRequest
+from singerlake_cli.certificates import CertificateFiles
+from tests.build import commit_rows
+from tests.cli.call import run
+from tests.frozen import freeze_here
+from tests.sshsig import Key, signed_with
+
+HERE = EngineChoice(LOCAL)
+ADA = "4711087"
+NAME = "Ada Lovelace"
+COLUMNS: dict[str, Any] = {"id": {"type": "string"}, "name": {"type": "string"}}
+WHY = ("--key", ADA, "--reason", "request 12", "--no-notify", "--engine", "local")
+OPTIONS = EraseOptions("request 12")
+
+
+@pytest.fixture
+def table(lake: Lake) -> Table:
+    """Two versions with Ada's row, of which she has two."""
+    for number, name in enumerate(("Ada L.", NAME)):
+        people = [{"id": ADA, "name": name}, {"id": f"other {number}", "name": "Bo"}]
+        commit_rows(lake, "tap.people", COLUMNS, ["id"], people)
+        freeze_here(lake.find("tap.people")[0])
+    return lake.find("tap.people")[0]
+
+
+def certified(lake: Lake, folder: Path, *more: str, code: int = 0) -> dict[str, Any]:
+    done = run(lake, "erase", "tap.people", *WHY, "--certificate", str(folder / "c"), *more)
+    assert done.exit_code == code, done.output
+    assert f"certificate: {folder / 'c.json'}, {folder / 'c.html'}" in done.stderr
+    found: dict[str, Any] = json.loads((folder / "c.json").read_bytes())
+    return found
+
+
+def test_certificate_states_what_was_done_and_searched(
+    table: Table, lake: Lake, tmp_path: Path
+) -> None:
+    found = certified(lake, tmp_path)
+    assert found["complete"]
+    assert found["asked"]["reason"] == "request 12"
+    assert found["asked"]["tables"] == [{"table": "tap.people", "rows": "1 by their ids"}]
+    (erased,) = found["erased"]
+    (done,) = erased["transactions"]
+    assert (done["transaction"], done["rows"], done["row_versions"]) == (6, 1, 2)
+    assert done["blocks_rewritten"] == 2
+    assert done["versions"] == [
+        {"version": 1, "rows_before": 2, "rows": 1},
+        {"version": 2, "rows_before": 3, "rows": 2},
+    ]
+    assert erased["objects_deleted"] >= 2
+    (searched,) = found["searched"]
+    assert (searched["found"], searched["not_read"], searched["objects"] > 4) == ([], [], True)
+    (proof,) = found["proofs"]
+    log = {entry.number: entry for entry in table.entries()}
+    assert proof["log"] == [{"transaction": 6, "chain": log[6].chain}]
+    assert [(one["version"], one["rows"]) for one in proof["versions"]] == [(1, 1), (2, 2)]
+    assert any("backups" in one["what"] for one in found["remains"])
+
+
+def test_certificate_has_no_value_and_no_fingerprint(
+    table: Table, lake: Lake, tmp_path: Path
+) -> None:
+    """It is kept outside of the lake, where no later erasure can remove fingerprints."""
+    proofs = {one.fingerprint for one in table.snapshot().frozen}
+    certified(lake, tmp_path)
+    proofs |= {one.fingerprint for one in table.snapshot().frozen}
+    for path in (tmp_path / "c.json", tmp_path / "c.html"):
+        text = path.read_text()
+        assert not [word for word in (ADA, NAME, "Ada L", *proofs) if word in text], path
+
+
+def test_page_has_the_same_content_and_asks_for_nothing(
+    table: Table, lake: Lake, tmp_path: Path
+) -> None:
+    found = certified(lake, tmp_path)
+    text = html.unescape((tmp_path / "c.html").read_text())
+    body = text[text.index("</style>") :]
+    assert hashlib.sha256((tmp_path / "c.json").read_bytes()).hexdigest() in body
+    for word in ("request 12", "tap.people", "Not found", "It is not signed", "backups"):
+        assert word in body, word
+    assert found["proofs"][0]["log"][0]["chain"] in body
+    assert not re.findall(r"(?:src|href)=|@import|url\(", text)
+
+
+def test_second_run_certifies_what_the_first_erased(
+    table: Table, lake: Lake, tmp_path: Path
+) -> None:
+    """As after a run that was killed before it could certify."""
+    first = run(lake, "erase", "tap.people", *WHY)
+    assert first.exit_code == 0
+    found = certified(lake, tmp_path, code=3)
+    assert [one["rows"] for one in found["erased"][0]["transactions"]] == [1]
+    other = certificate(
+        lake, [], EraseOptions("request 13"), tables.Erased({table.name: tables.ErasedTable()})
+    )
+    assert (other["erased"], other["searched"]) == ([], [])
+
+
+def test_certificate_lists_what_is_left(table: Table, lake: Lake, tmp_path: Path) -> None:
+    asked = [EraseRequest(table, (ADA,))]
+    root = Path(lake.store.uri)
+    block = table.snapshot().blocks[0]
+    kept = root / "kept-by-hand.singer.gz"
+    shutil.copy(root / table.name.data(block.file), kept)
+    done = tables.erase(lake, asked, OPTIONS, HERE)
+    found = certificate(lake, asked, OPTIONS, done)
+    assert (done.is_done, found["complete"]) == (True, False)
+    assert not certified(lake, tmp_path, code=4)["complete"]
+    (place,) = found["searched"][0]["found"]
+    assert (place["object"], place["count"]) == ("kept-by-hand.singer.gz", 1)
+    assert any("the search found them" in one["why"] for one in found["remains"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--certificate", "{}/c", "--dry-run"), "leave --dry-run out"),
+        (("--certificate", "{}/there.json"), "there.json already exists"),
+        (("--certificate", "{}/there"), "there.json already exists"),
+        (("--certificate", "{}/none/c"), "there is no folder"),
+        (("--search", "--certificate", "{}/c"), "--search looks for"),
+    ],
+)
+def test_bad_certificates_are_refused_before_anything_is_erased(
+    table: Table, lake: Lake, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    (tmp_path / "there.json").write_text("{}")
+    before = table.snapshot().number
+    more = [one.format(tmp_path) for one in arguments]
+    why = WHY[:2] if "--search" in more else WHY
+    done = run(lake, "erase", "tap.people", *why, *more)
+    assert (done.exit_code, words in done.stderr) == (2, True), done.output
+    assert table.snapshot().number == before
+
+
+def test_signed_certificate_verifies(table: Table, lake: Lake, tmp_path: Path) -> None:
+    key = Key()
+    asked = [EraseRequest(table, (ADA,))]
+    done = tables.erase(lake, asked, EraseOptions("request 12", signer=key), HERE)
+    found = certificate(lake, asked, OPTIONS, done)
+    files = CertificateFiles(tmp_path / "c.html", signed=True)
+    files.write(found, key.sign)
+    signature = unarmored((tmp_path / "c.json.sig").read_text())
+    assert signed_with((tmp_path / "c.json").read_bytes(), signature) == key.fingerprint
+    for version in found["proofs"][0]["versions"]:
+        (own,) = version["signatures"]
+        made = signed_with(own["text"].encode(), unarmored(own["signature"]))
+        assert own["key"] == made == key.fingerprint
+    assert "It is not signed" not in (tmp_path / "c.html").read_text()
