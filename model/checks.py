@@ -43,6 +43,7 @@ LAKE_VERSIONS = (
     "NamedVersionsAreOfTheCut",
     "NumbersAreWrittenOnce",
 )
+REPLAY = ("RecordsAreSomewhere", "RowsComeOnce", "NewerRowsStay")
 INVARIANTS = {
     "Lake": LAKE,
     "Contents": CONTENTS,
@@ -51,6 +52,7 @@ INVARIANTS = {
     "Index": INDEX,
     "Turns": TURNS,
     "LakeVersions": LAKE_VERSIONS,
+    "Replay": REPLAY,
     "Publish": PUBLISH,
     "Erase": ERASE,
 }
@@ -81,6 +83,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
     ),
     "Turns": ("LockRecheck", "ReadBackEntry", "GiveWayWhenSlow", "DistrustOldLock"),
     "LakeVersions": ("LookTwice", "ListAgain", "FreezeAtCut", "VersionsFirst", "PutIfAbsent"),
+    "Replay": ("RowsFirst", "Conditional", "LogSays", "ByBlock", "NotOlder"),
     "Publish": PUBLISH_RULES,
     "Erase": ERASE_RULES,
 }
@@ -199,6 +202,27 @@ def lake_versions(freezers: int, syncs: int, tables: int = 2) -> dict[str, objec
     }
 
 
+def replay(
+    replayers: int, lines: int, syncs: int, rejections: int, runs: int, *, keyed: bool
+) -> dict[str, object]:
+    """Constants of the module Replay with every rule in force.
+
+    Args:
+        rejections: Of all lines together; a line may be rejected again.
+        keyed: Whether the table has a key, so that a row may be newer than a record.
+    """
+    return {
+        "Replayers": replayers,
+        "Lines": lines,
+        "None": "None",
+        "MaxSyncs": syncs,
+        "MaxRejections": rejections,
+        "MaxRuns": runs,
+        "Keyed": keyed,
+        **dict.fromkeys(RULES["Replay"], True),
+    }
+
+
 def small() -> list[Check]:
     """What must hold, and end, on the smallest lakes in which each process meets each other."""
     reached, dropped = (*LAKE, "AllIsReached"), (*LAKE, "DropsAreReached")
@@ -254,6 +278,15 @@ def small() -> list[Check]:
         Check(
             "Lake versions", "LakeVersions", lake_versions(2, 2), (*LAKE_VERSIONS, "AllIsReached")
         ),
+        Check("Replay", "Replay", replay(2, 2, 1, 2, 3, keyed=True), (*REPLAY, "AllIsReached")),
+        Check("Replay, no key", "Replay", replay(2, 2, 0, 3, 3, keyed=False), REPLAY),
+        Check(
+            "Replay, all ends",
+            "Replay",
+            replay(1, 1, 1, 2, 2, keyed=True),
+            properties=("ReplaysEnd",),
+            specification="LiveSpec",
+        ),
         *publications.smallest(),
         *erasures.smallest(),
     ]
@@ -294,6 +327,8 @@ def full() -> list[Check]:
             properties=("FreezersEnd",),
             specification="LiveSpec",
         ),
+        Check("Replay", "Replay", replay(2, 2, 1, 3, 3, keyed=True), REPLAY),
+        Check("Replay, no key", "Replay", replay(2, 2, 0, 4, 4, keyed=False), REPLAY),
         *publications.full(),
         *erasures.full(),
     ]
@@ -310,6 +345,7 @@ def large() -> list[Check]:
         Check("Index", "Index", index(3, 3, 1), INDEX),
         Check("Turns", "Turns", turns(3, Beats=2), TURNS),
         Check("Lake versions", "LakeVersions", lake_versions(3, 3), LAKE_VERSIONS),
+        Check("Replay", "Replay", replay(3, 2, 2, 4, 5, keyed=True), REPLAY),
         *publications.large(),
         *erasures.large(),
     ]

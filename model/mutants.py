@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from model.checks import changes, contents, history, index, lake, lake_versions, locked, turns
+from model.checks import (
+    changes,
+    contents,
+    history,
+    index,
+    lake,
+    lake_versions,
+    locked,
+    replay,
+    turns,
+)
 from model.erasures import ERASE_MUTANTS
 from model.publications import PUBLISH_MUTANTS
 from model.tlc import Check
@@ -125,6 +135,17 @@ _RULES: Sequence[Group] = [
             "PutIfAbsent": "NumbersAreWrittenOnce",
         },
     ),
+    (
+        "Replay",
+        replay(2, 1, 0, 2, 2, keyed=False),
+        {
+            "RowsFirst": "RecordsAreSomewhere",
+            "Conditional": "RowsComeOnce",
+            "LogSays": "RowsComeOnce",
+            "ByBlock": "RecordsAreSomewhere",
+        },
+    ),
+    ("Replay", replay(1, 1, 1, 1, 1, keyed=True), {"NotOlder": "NewerRowsStay"}),
     (
         "Turns",
         turns(),

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent
 UNPROVED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 _COUNTS = {
     *("Attempts", "Beats", "MaxDrops", "MaxSyncs", "MaxRuns"),
-    *("MaxFloors", "MaxFreezes", "MaxTouches", "MaxDeletions"),
+    *("MaxFloors", "MaxFreezes", "MaxTouches", "MaxDeletions", "MaxRejections"),
 }
 _ACTION = re.compile(r"^<(\w+) line .* of module \w+(?: \([\d ]+\))?>: (\d+):(\d+)$", re.MULTILINE)
 

@@ -38,6 +38,7 @@ COMMANDS = {
     "cite": "cite",
     "query": "query",
     "rows": "rows",
+    "rejected": "rejected",
     "diff": "diff",
     "data-files": "data_files",
     "files": "files",

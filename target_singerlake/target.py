@@ -283,8 +283,8 @@ class TargetSingerlake(LakePlugin, LateMaps):
                 for table, lines in sorted(run.put_aside.items())
             )
             logger.warning(
-                "some lines were rejected and quarantined: %s; see them with: singerlake query "
-                "'select line, reason, message from TABLE'",
+                "some lines were rejected and quarantined: %s; see them with: singerlake rejected "
+                "TABLE",
                 ", ".join(kept),
             )
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from singerlake.format.log import SchemaEntry
+from singerlake.format.refused_lines import FORMATS_UNCHECKED
 from singerlake.format.types import Columns
 from singerlake.rows.validation import drafts, typed
 from singerlake.rows.validation.full_validation import (
@@ -30,7 +31,7 @@ _NOTHING = Annotated[int, msgspec.Meta(ge=1, le=0)]
 """What no value is."""
 _SETTINGS = {
     False: "the setting validate_records: false accepts records unchecked",
-    True: "the setting validate_formats: false leaves formats unchecked",
+    True: FORMATS_UNCHECKED,
 }
 """What lets a refused record in, where not (or where just) its format is wrong."""
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from singerlake.api.rejected import Rejected
     from singerlake.ops.change.table_change import TableChange
     from singerlake.ops.delete_version import DeletedVersion
     from singerlake.ops.diff.diff import Diff
@@ -268,6 +269,24 @@ class Table(lake.Table):
 
         wanted = None if version is None else str(version)
         return point(self.store, self.snapshot(), name, wanted).version
+
+    def rejected(self, reason: str | None = None, *, where: str | None = None) -> Rejected:
+        """Get the rejected records of the table's stream; nothing is read yet.
+
+        ::
+
+            print(table.rejected().counts())
+            print(table.rejected(reason='*is not of type "number"*').replay(dry_run=True))
+
+        Args:
+            reason: Only those that were rejected for it: a reason as ``counts`` gives it, a part
+                of it, or a pattern with ``*`` and ``?``.
+            where: Only those for which a condition in SQL on the columns of the dead-letter table
+                is true.
+        """
+        from singerlake.api.rejected import Rejected
+
+        return Rejected(self, reason, where, self._engine)
 
     def sign(self, version: int | str, key: str | Path) -> FrozenVersion:
         """Sign a version with a key of OpenSSH, which ``ssh-keygen`` uses.

@@ -51,6 +51,8 @@ class Operation(str, Enum):
     ALTER = "alter"
     CHANGE = "change"
     """Rows became as a person asked, and perhaps the overlay, and perhaps that was frozen."""
+    REPLAY = "replay"
+    """Rejected records that are rows now; or, among these records, what became of them."""
     ADOPT = "adopt"
     """A rebuild takes files in whose log entries are lost."""
     DROP = "drop"

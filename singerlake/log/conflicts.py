@@ -22,6 +22,7 @@ sign               the version is there, and no row was erased in between
 freeze             the label is free, the state readable, and read by the same rules
 revert             no row, no schema and no key came in between
 change             no schema and no overlay came in between, and no row that it goes by
+replay             the same; and no record that it adds was replayed in between
 combine            no block was moved in between
 drop-history       the same, no version needs what goes, and no key came in between
 drop               no version was frozen in between, unless versions are to go as well

@@ -227,22 +227,27 @@ class Erasures:
         return structs.replace(block, crc=None)
 
     def _metadata(self, entry: Entry, allowed: set[int]) -> dict[str, Any]:
-        """An entry's metadata, without the hashes of the files that erased rows were given in."""
-        files = entry.metadata.get("files")
+        """An entry's metadata, without hashes of what erased rows were given in.
+
+        These are the hashes of files, and the digests of rejected records that were replayed.
+        """
         found = [told for block in entry.blocks if (told := self._block(block.number, entry))]
-        if not found or not isinstance(files, list):
+        if not found:
             return entry.metadata
-        bare = [_without_hash(one) for one in files]
-        if bare == files:
+        bare = dict(entry.metadata)
+        files, rejected = bare.get("files"), bare.get("rejected")
+        if isinstance(files, list):
+            bare["files"] = [_without(one, "sha256") for one in files]
+        if isinstance(rejected, dict) and entry.operation == Operation.REPLAY:
+            bare["rejected"] = _without(rejected, "digests")
+        if bare == entry.metadata:
             return entry.metadata
         allowed.update(told.announced for told in found)
-        return {**entry.metadata, "files": bare}
+        return bare
 
 
-def _without_hash(file: Any) -> Any:
-    if not isinstance(file, dict):
-        return file
-    return {name: value for name, value in file.items() if name != "sha256"}
+def _without(said: Any, name: str) -> Any:
+    return {n: value for n, value in said.items() if n != name} if isinstance(said, dict) else said
 
 
 def _with_proofs(said: Any, now: ErasedVersion, **more: Any) -> Any:

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from singerlake.annotations.fields import is_url
 from singerlake.errors import DataError, UsageError
-from singerlake.format import content, file_paths, times
+from singerlake.format import content, file_paths, refused_lines, times
 from singerlake.format.annotations import JobRun, TableEntry, TapEntry
 from singerlake.format.log import Operation
 from singerlake.format.metadata import LakeFile, last_sync
-from singerlake.format.names import TableName, written
+from singerlake.format.names import REJECTED, TableName, written
 from singerlake.format.overlay_words import differences
 from singerlake.lake import Lake, Table
 from singerlake.log import log
@@ -121,7 +121,7 @@ class Gatherer:
             last=next((block.last for block in reversed(blocks) if block.last), None),
             floor=snapshot.floor,
             run=safe_run(tap.last_run),
-            commands=[*commands(name, shown_name), *file_commands(shown_name, has_files, shown)],
+            commands=all_commands(snapshot, shown_name, has_files, shown),
             has_files=has_files,
             sampled=self._samples,
         )
@@ -287,6 +287,28 @@ def commands(name: TableName, shown: str) -> list[Command]:
     notebook = f"from singerlake.spark import read_table\n\nframe = read_table({shown!r})"
     found.append(Command("In a notebook", notebook))
     return found
+
+
+def all_commands(
+    snapshot: TableState, shown: str, has_files: bool, columns: Iterable[Column]
+) -> list[Command]:
+    """Return commands for a table, those for its own kind of rows first."""
+    return [
+        *rejected_commands(snapshot, shown),
+        *commands(snapshot.table, shown),
+        *file_commands(shown, has_files, columns),
+    ]
+
+
+def rejected_commands(snapshot: TableState, shown: str) -> list[Command]:
+    """Return commands for the records of a dead-letter table; none for another table."""
+    rejected = snapshot.table.stream.endswith(REJECTED)
+    if not rejected or not refused_lines.are_in(snapshot.tap_schema):
+        return []
+    return [
+        Command("List these records by reason", _shell("rejected", shown)),
+        Command("Make rows of those that pass today", f"{_shell('rejected', shown)} --replay"),
+    ]
 
 
 def file_commands(shown: str, has_files: bool, sampled: Iterable[Column] = ()) -> list[Command]:

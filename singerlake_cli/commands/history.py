@@ -27,6 +27,7 @@ OPERATIONS = (
     "revert",
     "alter",
     "change",
+    "replay",
     "create",
     "adopt",
     "drop",
@@ -146,13 +147,23 @@ def _note(snapshot: TableState, entry: Entry | None) -> str | None:
         done.append(f"@{move.name} {to}")
     if entry.signature is not None:
         done.append(f"signs version {entry.signature.version}")
-    done += _refreshed(entry.metadata)
+    done += [*_refreshed(entry.metadata), *_replayed(entry.metadata)]
     if entry.overlay is not None:
         from singerlake.format.overlay_words import differences  # late: few transactions alter
 
         before, after = (snapshot.overlay_at(entry.number - n) for n in (1, 0))
         done += differences(before, after)
     return ": ".join(filter(None, ("; ".join(done), comment(entry)))) or None
+
+
+def _replayed(said: Mapping[str, Any]) -> Iterator[str]:
+    """Describe a replay of rejected records, and what became of them in their own table."""
+    if isinstance(origin := said.get("rejected"), Mapping):
+        yield f"records of {origin.get('table')} replayed"
+    if isinstance(target := said.get("replayed"), Mapping):
+        yield f"after a replay into {target.get('table')}"
+    if said.get("discarded") is True:
+        yield "rejected records discarded"
 
 
 def _refreshed(said: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from singerlake.format import refused_lines
 from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName, written
 from singerlake.lake import Lake, Table
-from singerlake.log import repeats
+from singerlake.log import rejections, repeats
 from singerlake.log.repeats import Repeats
 from singerlake.log.table_state import TableState
 from singerlake.nearest import bare, offer
@@ -117,7 +117,7 @@ def _described(snapshot: TableState, repeated: Repeats | None) -> dict[str, Any]
     writes = [t for t in snapshot.own_transactions if t.rows]
     name = snapshot.table
     return {
-        _OF_REFUSED: name.stream.endswith(REJECTED) and refused_lines.are_in(snapshot.tap_schema),
+        _OF_REFUSED: _rejected(snapshot),
         "table": str(name),
         "records": sum(block.rows for block in snapshot.blocks),
         "bytes": sum(block.length for block in snapshot.blocks),
@@ -127,6 +127,12 @@ def _described(snapshot: TableState, repeated: Repeats | None) -> dict[str, Any]
         "recent": [t.rows for t in writes[-RECENT:]],
         "repeats": asdict(repeated) if repeated else None,
     }
+
+
+def _rejected(snapshot: TableState) -> int | None:
+    """Count the lines that runs rejected; None if the table is not a dead-letter table."""
+    holds = snapshot.table.stream.endswith(REJECTED) and refused_lines.are_in(snapshot.tap_schema)
+    return rejections.rejected(snapshot) if holds else None
 
 
 def _measured(lake: Lake, snapshot: TableState) -> dict[str, Any]:
@@ -148,13 +154,13 @@ def _count_rejected(tables: list[dict[str, Any]]) -> None:
     If the stream itself is not here, the table of those lines gets their number: they belong to no
     stream, or a map stores it under another name.
     """
-    records = {listed["table"]: listed["records"] for listed in tables}
-    refused = {listed["table"] for listed in tables if listed.pop(_OF_REFUSED)}
+    there = {listed["table"] for listed in tables}
+    counts = {listed["table"]: listed.pop(_OF_REFUSED) for listed in tables}
     for listed in tables:
         name = listed["table"]
-        listed["rejected"] = records[name + REJECTED] if name + REJECTED in refused else 0
-        if name in refused and name.removesuffix(REJECTED) not in records:
-            listed["rejected"] += listed["records"]
+        listed["rejected"] = counts.get(name + REJECTED) or 0
+        if counts[name] and name.removesuffix(REJECTED) not in there:
+            listed["rejected"] += counts[name]
 
 
 def _tap(lake: Lake, text: str) -> str:

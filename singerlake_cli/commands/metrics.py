@@ -20,6 +20,7 @@ from singerlake.format import refused_lines, times
 from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName
 from singerlake.lake import Lake, Table
+from singerlake.log import rejections
 from singerlake.log.locks.holders import locks
 from singerlake.log.table_state import TableState
 from singerlake_cli import output
@@ -36,6 +37,7 @@ HELP = {
     "table_records": "Records written, including rows that were replaced or deleted since.",
     "table_bytes": "Compressed bytes of these records.",
     "table_rejected_lines": "Lines of the stream that the target rejected and quarantined.",
+    "table_replayed_records": "Rejected records that singerlake rejected --replay made rows of.",
     "table_transaction": "The table's last transaction.",
     "table_last_commit_timestamp_seconds": "Time of the table's last transaction.",
     "table_last_sync_timestamp_seconds": "Time of the last sync that brought records.",
@@ -135,6 +137,10 @@ def _tables(lake: Lake, found: dict[str, Metric], *, measured: bool) -> list[Sin
         rows[name] = _table(snapshot, found)
         if name.stream.endswith(REJECTED) and refused_lines.are_in(snapshot.tap_schema):
             refused.add(name)
+            rows[name] = rejections.rejected(snapshot)
+        else:
+            replayed = rejections.replayed(snapshot)
+            found["table_replayed_records"].add(replayed, tap=name.tap, stream=name.stream)
         _freshness(file, name, found)
     _rejected(rows, refused, found["table_rejected_lines"])
     for lost in lake.inventory(names - nothing).lost:

@@ -149,6 +149,7 @@ CASES = {
     "history --operation": Case(["history", TABLE, "--operation", "vacuum"], ["no transaction"]),
     "versions": Case(["versions", TABLE], ["version", LABEL, "of", "refunds"]),
     "point": Case(["point", TABLE, "current", "1"], ["points to version 1"]),
+    "rejected": Case(["rejected"], ["no records are rejected"]),
     "sign": Case(
         ["sign", f"{TABLE}.1"], ["version 1 is not signed; sign it with: singerlake sign"]
     ),

@@ -60,11 +60,12 @@ EXAMPLES = {
     "delete": ["tap.s", "--key", "1"],
     "delete --where": ["tap.s", "--where", "id = 1"],
     "rows": ["tap.s", "--key", "1"],
+    "rejected": ["tap.s", "--replay"],
     "diff": ["tap.s", "@1"],
     "erase": ["tap.s", "--key", "1", "--reason", "asked"],
 }
 """A use of each that is in the table."""
-NOTHING_THERE = {"cite": 3, "sign": 3, "unlock": 3, "files": 2}
+NOTHING_THERE = {"cite": 3, "sign": 3, "unlock": 3, "files": 2, "rejected": 3}
 """What finds nothing to do here, with its exit code."""
 PROJECTIONS = "version: 1\nprojections:\n- name: s\n  from: tap.s\n  to: published/s\n"
 OTHERS = {"completion", "demo", "shell", "unpublish"}

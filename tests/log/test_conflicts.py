@@ -62,7 +62,7 @@ def test_what_stops_a_revert_or_a_vacuum(operation: str) -> None:
     present = snapshot("sync", operation)
     as_a_whole = {"drop", "undrop"}
     changes_rows = operation in {
-        *{"sync", "create", "revert", "change", "adopt", "erase", LATER},
+        *{"sync", "create", "revert", "change", "replay", "adopt", "erase", LATER},
         *as_a_whole,
     }
     assert refuses(conflicts.check_rows_unchanged, present, 1) is changes_rows

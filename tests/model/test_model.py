@@ -32,7 +32,7 @@ UNCOUNTED = {
 """Runs whose actions fire in others as well: to count them takes a third of a run."""
 TO_REACH = {
     what
-    for module in ("Lake", "Contents", "Changes", "Publish", "LakeVersions", "Erase")
+    for module in ("Lake", "Contents", "Changes", "Publish", "LakeVersions", "Erase", "Replay")
     for what in re.findall(
         r'Reached\(\d+, "([^"]+)"', (ROOT / "model" / f"{module}.tla").read_text("utf-8")
     )

@@ -23,6 +23,7 @@ from singerlake.annotations.changes import change_of
 from singerlake.annotations.subjects import Subject
 from singerlake.errors import StoreError, UsageError
 from singerlake.format.names import TableName
+from singerlake.format.refused_lines import SCHEMA
 from singerlake.lake import Lake
 from singerlake.site import build as site
 from singerlake.site import destination, gather, lists, search, words
@@ -557,6 +558,20 @@ def test_markdowns_code_cannot_be_left() -> None:
 )
 def test_how_a_query_names_a_table(name: TableName, sql: str) -> None:
     assert gather.sql_name(name) == sql
+
+
+def test_page_of_a_dead_letter_table_has_the_commands_for_its_records(lake: Lake) -> None:
+    properties, keys = SCHEMA.schema["properties"], SCHEMA.key_properties
+    rows: list[Any] = [{"digest": "0", "line": 1, "reason": "odd"}]
+    commit_rows(lake, "tap-shop.orders__rejected", properties, keys, rows)
+    commit_rows(lake, "tap-shop.other__rejected", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    gatherer = gather.Gatherer(lake, set(lake.tables()), NOW)
+    found = [
+        [one.text for one in gatherer.page(lake.table(name)).commands if "rejected tap" in one.text]
+        for name in lake.tables()
+    ]
+    command = "singerlake rejected tap-shop.orders__rejected"
+    assert found == [[command, f"{command} --replay"], []]
 
 
 def test_pages_stay_small(lake: Lake, tmp_path: Path) -> None:

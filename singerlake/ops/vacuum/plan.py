@@ -192,11 +192,18 @@ def plan_vacuum(
 
 
 def vacuum_lock(
-    store: Store, table: TableName, writer_id: str, options: VacuumOptions
+    store: Store,
+    table: TableName,
+    writer_id: str,
+    options: VacuumOptions,
+    holder: str = "another vacuum",
 ) -> WriterLock:
     """The lock that keeps vacuums of one table apart; only a dead one's is waited for.
 
     Taking it raises ConflictError as soon as the other vacuum shows that it is alive.
+
+    Args:
+        holder: What the error calls the one that has the lock.
     """
     seen: list[str] = []
 
@@ -204,7 +211,7 @@ def vacuum_lock(
         with suppress(KeyMissingError):
             seen.append(store.get(table.vacuum_lock).etag)
         if len(set(seen)) > 1:
-            raise ConflictError(f"another vacuum of {table} is running: let it finish")
+            raise ConflictError(f"{holder} of {table} is running: let it finish")
 
     open_for_writing(store)
     return WriterLock(

@@ -28,19 +28,20 @@ from singerlake.rows.validation.full_validation import (
 
 
 class SchemaCheck:
-    """Checks records against a schema, without its formats, as the target does.
+    """Checks records against a schema as the target does.
 
     Args:
         entry: The schema; one that is none allows everything.
+        formats: Whether ``format`` must hold.
     """
 
-    def __init__(self, entry: SchemaEntry) -> None:
+    def __init__(self, entry: SchemaEntry, *, formats: bool = False) -> None:
         newest = drafts.put_in_words_of(drafts.DRAFT_2020, entry.schema, lambda *_: None)
-        self._fast = typed.record_decoder(newest, entry.key_properties, formats=False)
+        self._fast = typed.record_decoder(newest, entry.key_properties, formats=formats)
         self._keys = entry.key_properties
         self._full: FullValidator | None = None
         with suppress(NotASchemaError):  # then the target took its records unchecked
-            self._full = validator_of(entry.schema)
+            self._full = validator_of(entry.schema, formats=formats)
 
     def allows_all(self, records: bytes) -> bool:
         """Tell whether it is seen at a glance that nothing is wrong with records, a line each."""

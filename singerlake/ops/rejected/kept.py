@@ -1,0 +1,330 @@
+"""Kept lines: what a dead-letter table holds, less what was replayed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from singerlake.errors import NotFoundError, UsageError
+from singerlake.format import refused_lines
+from singerlake.format.log import Entry, Operation
+from singerlake.format.names import REJECTED, TableName
+from singerlake.lake import Table
+from singerlake.log import log
+from singerlake.log.table_state import TableState
+from singerlake.rows.batches.row_columns import BLOCK, ORDINAL
+from singerlake.rows.blocks.positions import block_holding
+from singerlake.rows.lines.line_writer import lines_by_position
+from singerlake.snapshot.from_blocks import local_rows
+
+HIDDEN = "…"
+"""What stands in the place of a value."""
+_HEAD = 80
+"""Characters of a line that the reason quotes if the line is not a message."""
+_FIELD = re.compile(
+    r"((?:the record of stream .*?, )?field .*?: |the record of stream .*?, )", re.S
+)
+_MISFIT = re.compile(r"^(.*?the value ).*( of (?:column )?['\"])", re.S)
+_TAIL = re.compile(r" (?:is|are|does|do|has|have|was|should|expected)\b")
+_VALUE = re.compile(r"""["'{\[\d-]|(?:true|false|null|True|False|None)\b""")
+
+
+class _Row(msgspec.Struct):
+    digest: str
+    reason: str
+    line: int | None = None
+    file: str | None = None
+    stream: str | None = None
+    message: str | None = None
+    message_base64: str | None = None
+
+
+class _Line(msgspec.Struct):
+    record: _Row
+    time_extracted: str | None = None
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+@dataclass(frozen=True)
+class KeptLine:
+    """A rejected line.
+
+    Attributes:
+        digest: SHA-256 of its record, or of the whole line, as 64 hexadecimal digits.
+        line: Its number in the input of the run, or in the file of a BATCH.
+        file: That file; None if it is a line of the input.
+        stream: The stream that it names, if it names one.
+        reason: Why it was rejected, with the value.
+        text: The line as the tap sent it, without its newline; of a BATCH file, the record alone.
+        time: When it was rejected last, as ISO 8601.
+        block: The block of the dead-letter table that holds it.
+    """
+
+    digest: str
+    line: int | None
+    file: str | None
+    stream: str | None
+    reason: str
+    text: bytes
+    time: str
+    block: int
+
+    @cached_property
+    def kind(self) -> str:
+        """The reason without values of the record, so that equal reasons are one."""
+        return without_values(self.reason, self.text)
+
+    def row(self, reason: str) -> bytes:
+        """Build its record in the dead-letter table, with another reason."""
+        try:
+            text: str | None = self.text.decode("utf-8")
+        except UnicodeDecodeError:
+            text = None
+        encoded = None if text is not None else base64.b64encode(self.text).decode("ascii")
+        return msgspec.json.encode(
+            _Row(self.digest, reason, self.line, self.file, self.stream, text, encoded)
+        )
+
+
+@dataclass(frozen=True)
+class ReasonCount:
+    """The lines that were rejected for one reason.
+
+    Attributes:
+        reason: With ``…`` in the place of values.
+        first: When the earliest of them was rejected, as ISO 8601.
+        last: When the latest was.
+    """
+
+    reason: str
+    lines: int
+    first: str
+    last: str
+
+
+def dead_letters(name: TableName) -> TableName:
+    """Return the dead-letter table of a table."""
+    return TableName(name.tap, name.stream + REJECTED)
+
+
+def holds_rejected(state: TableState) -> bool:
+    """Tell whether a table is a dead-letter table, and not a stream of that name."""
+    return refused_lines.are_in(state.tap_schema)
+
+
+def state_of(table: Table) -> TableState:
+    """Return the state of a dead-letter table.
+
+    Raises:
+        NotFoundError: No record of the stream was rejected.
+        UsageError: The table has rows of its own.
+    """
+    try:
+        state = table.snapshot()
+    except NotFoundError as error:
+        of = table.name.stream.removesuffix(REJECTED)
+        stream = f"{table.name.tap}.{of}" if of else f"the tap {table.name.tap}"
+        raise NotFoundError(
+            f"no records of {stream} were rejected: the lake has no table {table.name}"
+        ) from error
+    if not holds_rejected(state):
+        raise UsageError(
+            f"{state.table} does not hold rejected records: a stream of the tap has that name"
+        )
+    return state
+
+
+def kept_lines(table: Table, state: TableState) -> Iterator[KeptLine]:
+    """Read the rejected lines of a dead-letter table, in the order in which they came."""
+    wanted: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    blocks = state.blocks
+    for batch in local_rows(table, state):
+        places = (batch.column(name).to_pylist() for name in (BLOCK, ORDINAL))
+        for place in zip(*places, strict=True):
+            wanted[block_holding(blocks, place[0]).number].add(place)
+    for block in blocks:
+        places_here = wanted.get(block.number)
+        if not places_here:
+            continue
+        lines = lines_by_position(table.read_block(block), block)
+        for place in sorted(places_here):
+            yield _kept(lines[place], place[0])
+
+
+def _kept(line: bytes, block: int) -> KeptLine:
+    found = _LINE.decode(line)
+    row = found.record
+    text = (
+        base64.b64decode(row.message_base64 or "")
+        if row.message is None
+        else row.message.encode("utf-8")
+    )
+    return KeptLine(
+        row.digest,
+        row.line,
+        row.file,
+        row.stream,
+        row.reason,
+        text,
+        found.time_extracted or "",
+        block,
+    )
+
+
+# What was replayed: the log of the table itself says it.
+
+
+@dataclass(frozen=True)
+class ReplayedLines:
+    """Digests of lines that one transaction replayed.
+
+    Attributes:
+        last_block: The last block of the dead-letter table that the transaction knew. A line that
+            was rejected again later is in a block of its own.
+    """
+
+    digests: frozenset[bytes]
+    last_block: int
+
+    def has(self, line: KeptLine) -> bool:
+        """Tell whether a line is one of them."""
+        return line.block <= self.last_block and digest_bytes(line) in self.digests
+
+
+def digest_bytes(line: KeptLine) -> bytes:
+    """Return a line's digest; empty if the dead-letter table has something else there."""
+    try:
+        return bytes.fromhex(line.digest)
+    except ValueError:
+        return b""
+
+
+def as_metadata(rejected: TableState, lines: Sequence[KeptLine]) -> dict[str, object]:
+    """Say in the metadata of a transaction which lines it replays, and where they come from."""
+    digests = b"".join(sorted(map(digest_bytes, lines)))
+    return {
+        "table": str(rejected.table),
+        "transaction": rejected.number,
+        "last_block": rejected.last_block,
+        "digests": base64.b64encode(digests).decode("ascii"),
+    }
+
+
+def replayed_lines(table: Table, head: TableState, rejected: TableName) -> list[ReplayedLines]:
+    """Read from a table's log which lines of a dead-letter table it has replayed.
+
+    Raises:
+        DamagedError: An entry is lost or damaged.
+    """
+    numbers = [one.number for one in head.transactions if one.operation == Operation.REPLAY]
+    found = (
+        _replayed(entry, rejected) for entry in log.sound_entries(table.store, head.table, numbers)
+    )
+    return [one for one in found if one is not None]
+
+
+def _replayed(entry: Entry, rejected: TableName) -> ReplayedLines | None:
+    said = entry.metadata.get("rejected")
+    if not isinstance(said, Mapping) or said.get("table") != str(rejected):
+        return None
+    try:
+        digests = base64.b64decode(said.get("digests") or "")
+        last = int(said.get("last_block") or 0)
+    except (TypeError, ValueError):
+        return None
+    parts = (digests[at : at + 32] for at in range(0, len(digests), 32))
+    return ReplayedLines(frozenset(parts), last)
+
+
+def counted(lines: Iterable[KeptLine]) -> list[ReasonCount]:
+    """Count lines by reason, the most frequent first."""
+    counts: Counter[str] = Counter()
+    times: dict[str, tuple[str, str]] = {}
+    for line in lines:
+        counts[line.kind] += 1
+        first, last = times.get(line.kind, (line.time, line.time))
+        times[line.kind] = (min(first, line.time), max(last, line.time))
+    return [ReasonCount(kind, n, *times[kind]) for kind, n in counts.most_common()]
+
+
+# Which lines are meant, and reasons without values.
+
+
+def meant_by(reason: str | None) -> Callable[[KeptLine], bool]:
+    """Return what tells whether a line was rejected for a reason.
+
+    Args:
+        reason: The reason, with or without values; a part of it; or a pattern for all of it with
+            ``*`` and ``?``. None means every line.
+    """
+    if reason is None:
+        return lambda _line: True
+    parts = (re.escape(one) for one in re.split(r"([*?])", reason))
+    wild = "*" in reason or "?" in reason
+    joined = "".join({r"\*": ".*", r"\?": "."}.get(part, part) for part in parts)
+    whole = re.compile(joined, re.S)
+
+    def meant(line: KeptLine) -> bool:
+        return any(
+            reason in said or (wild and whole.fullmatch(said) is not None)
+            for said in (line.kind, line.reason)
+        )
+
+    return meant
+
+
+def without_values(reason: str, text: bytes) -> str:
+    """Return the reason of a rejected line without what it quotes of the line.
+
+    Args:
+        text: The line.
+    """
+    head = text[:_HEAD].decode("utf-8", "replace").strip()
+    if head and (at := reason.find(f": {head}")) >= 0:
+        return f"{reason[:at]}: {HIDDEN}"
+    if misfit := _MISFIT.match(reason):
+        return f"{misfit[1]}{HIDDEN}{reason[misfit.start(2) :]}"
+    if (field := _FIELD.match(reason)) and _VALUE.match(reason, field.end()):
+        return field[1] + _without_value(reason[field.end() :])
+    return reason
+
+
+def _without_value(rest: str) -> str:
+    """Hide the value at the beginning of a sentence; names of missing properties are no value."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(rest)
+    except ValueError:
+        # Shortened, or as Python spells it: the last verb is the sentence's own.
+        end = max((found.start() for found in _TAIL.finditer(rest)), default=len(rest))
+    if rest[end:].startswith(" is a required property"):
+        return rest
+    return HIDDEN + rest[end:]
+
+
+def hidden(text: bytes) -> str:
+    """Show what a line consists of: its members, with the JSON types of their values."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return f"{len(text):,} bytes that are not JSON"
+    if isinstance(value, dict) and isinstance(value.get("record"), dict):
+        value = value["record"]
+    if not isinstance(value, dict):
+        return _kind(value)
+    return "{" + ", ".join(f"{json.dumps(name)}: {_kind(one)}" for name, one in value.items()) + "}"
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    names = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+    return names.get(type(value), "object")
