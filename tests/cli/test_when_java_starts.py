@@ -74,7 +74,7 @@ OTHERS = {"completion", "demo", "shell", "unpublish"}
 
 def rows() -> Iterator[tuple[str, str]]:
     text = PAGE.read_text("utf-8")
-    table = text[text.index("| command | Java |") : text.index("\n\nThe limit")]
+    table = text[text.index("| command | Java |") : text.index("\n\nWith `--engine")]
     for line in table.splitlines()[2:]:
         names, java, _ = (cell.strip() for cell in line.strip("|").split("|"))
         for name in re.findall(r"`([a-z][\w -]*)`", names):
