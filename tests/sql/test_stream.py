@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -31,6 +32,9 @@ from tests.histories import here
 
 PROPERTIES: dict[str, Any] = {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}
 GONE = "2026-01-02T00:00:00Z"
+TOO_BUSY = "Timed out while waiting for the Python worker to connect back"
+"""Spark gives a process of Python ten seconds to connect, a number in its code. On a busy machine a
+query fails by it, and whoever runs it starts it again: it goes on from its checkpoint."""
 
 
 def write(lake: Lake, *messages: Any) -> None:
@@ -55,9 +59,16 @@ def run(changes: DataFrame, folder: Path, *, all_there_is: bool = True) -> Strea
     """Write changes to Parquet, as far as they go."""
     sink = changes.writeStream.format("parquet").option("path", str(folder / "sink"))
     sink = sink.option("checkpointLocation", str(folder / "checkpoint"))
-    query = sink.trigger(availableNow=True).start() if all_there_is else sink.start()
-    if all_there_is:
-        query.awaitTermination()
+    if not all_there_is:
+        return sink.start()
+    for attempt in range(5):
+        query = sink.trigger(availableNow=True).start()
+        try:
+            query.awaitTermination()
+            break
+        except StreamingQueryException as error:
+            if attempt == 4 or TOO_BUSY not in str(error):
+                raise
     return query
 
 
@@ -257,9 +268,12 @@ def test_a_query_that_is_killed_anywhere_gives_every_transaction_once(
         killed += made.poll() is None
         _kill(made)
     assert killed >= 2
-    made = program(lake, folder, 3)
-    done = made.communicate(timeout=300)[0].endswith("done\n")
-    assert done, (tmp_path / "stderr").read_text()[-10_000:]
+    done, said = False, TOO_BUSY
+    while not done and TOO_BUSY in said:
+        made = program(lake, folder, 3)
+        done = made.communicate(timeout=300)[0].endswith("done\n")
+        said = (tmp_path / "stderr").read_text()
+    assert done, said[-10_000:]
     rows = spark.read.parquet(str(folder / "sink")).collect()
     assert Counter((row.id, row._transaction) for row in rows) == wanted
     offsets = [json.loads(f.read_text().splitlines()[-1]) for f in _offsets(folder)]
