@@ -114,7 +114,7 @@ class Example:
         numbers = itertools.count(1)
         patch.setattr(times, "now", lambda: self._clock)
         patch.setattr("uuid.uuid4", lambda: _Unique(next(numbers)))
-        patch.setattr("secrets.token_hex", lambda _=8: f"{next(numbers):016x}")
+        patch.setattr("secrets.token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}")
         patch.setattr("time.time_ns", lambda: next(numbers) * 1_000_000_000)
 
     def sync(
