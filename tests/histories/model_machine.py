@@ -906,7 +906,7 @@ class World:
         model = self.model
         wanted = model.undone(number, mode)
         if wanted.conflicts and mode is OnConflict.FAIL:
-            with pytest.raises(ConflictError, match="changed again"):
+            with pytest.raises(ConflictError, match="changed later"):
                 undo(self.spark, self.table, [number])
             return
         done = undo(self.spark, self.table, [number], on_conflict=mode)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -103,9 +104,16 @@ def test_a_revert_turns_the_state_back_and_the_next_run_brings_what_was_undone(
 
 
 def test_two_runs_at_once_leave_a_state_that_the_lake_has(tmp_path: Path, here: Project) -> None:
+    """From two projects: runs of one project overwrite each other's files (run/tap-shop)."""
     here.run(*SYNC)
+    other = Project(tmp_path / "other", here.program)
+    shutil.copytree(tmp_path / "examples", other.folder / "examples")
+    text = (tmp_path / "meltano.yml").read_text().replace("singerlake:lake", "singerlake:../lake")
+    (other.folder / "meltano.yml").write_text(
+        text.replace("${MELTANO_PROJECT_ROOT}/lake", str(tmp_path / "lake"))
+    )
     with ThreadPoolExecutor(2) as pool:
-        runs = [pool.submit(here.run, "run", "--force", *SYNC[1:]) for _ in range(2)]
+        runs = [pool.submit(one.run, "run", "--force", *SYNC[1:]) for one in (here, other)]
         for one in runs:
             one.result()
     assert kept(tmp_path) == DAYS[1]

@@ -37,6 +37,7 @@ _FOLDERS = (
     (re.compile(r".*/leases/"), "leases"),
     (re.compile(r".*/files/([0-9a-f]{2}/)?"), "stored"),
     (re.compile(r"versions/"), "lake-versions"),
+    (re.compile(r"bookmarks/"), "bookmarks"),
     (re.compile(r"index/[^/]+/[^/]+/"), "indexes"),
     (re.compile(r"index/[^/]+/[^/]+/[^/]+/"), "index"),
     (re.compile(re.escape(names.STAGING)), "staging"),

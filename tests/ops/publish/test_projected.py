@@ -115,7 +115,7 @@ def test_any_column_that_is_of_the_key_will_do(asked: Any) -> None:
     ("sql", "why"),
     [
         ("select shop, count(*) as n from tap_shop.orders group by shop", "aggregates rows"),
-        ("select distinct shop from tap_shop.orders", "aggregates rows"),
+        ("select distinct shop from tap_shop.orders", "duplicate rows"),
         ("select count(*) as n from tap_shop.orders", "aggregates rows"),
         (
             "select a.id, a.shop from tap_shop.orders a join tap_shop.events b using (id)",
@@ -126,12 +126,15 @@ def test_any_column_that_is_of_the_key_will_do(asked: Any) -> None:
             "select id, shop, row_number() over (order by id) as n from tap_shop.orders",
             "other rows",
         ),
-        ("select id, shop from tap_shop.orders limit 3", "so many rows"),
+        ("select id, shop from tap_shop.orders limit 3", "limits the number of rows"),
         ("select id, shop from tap_shop.orders order by id", "sorts"),
-        ("select id, shop, explode(array(1, 2)) as n from tap_shop.orders", "several rows of one"),
+        (
+            "select id, shop, explode(array(1, 2)) as n from tap_shop.orders",
+            "several rows from one",
+        ),
         (
             "select id, shop from tap_shop.orders where id in (select id from tap_shop.events)",
-            "another query in it",
+            "contains another query",
         ),
         ("select id, (select max(id) from tap_shop.events) as m from tap_shop.orders", "another"),
         ("with o as (select * from tap_shop.orders) select * from o", "WITH"),
