@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +20,6 @@ from tests.build import commit_rows
 from tests.histories import here
 
 PROPERTIES = {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}
-PORT = "15097"
 CLIENT = """
 import sys, time
 from pyspark.sql import SparkSession
@@ -81,14 +82,18 @@ def test_source_stream_and_read_table_over_spark_connect(
     running = None
     where = server
     if server == "sbin":
-        where = f"sc://localhost:{PORT}"
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port = found.getsockname()[1]
+        where = f"sc://localhost:{port}"
         started = [home / "sbin/start-connect-server.sh", "--master", "local[1]"]
         running = subprocess.Popen(
-            [*map(str, started), "--conf", f"spark.connect.grpc.binding.port={PORT}"],
+            [*map(str, started), "--conf", f"spark.connect.grpc.binding.port={port}"],
             env={**environment, "SPARK_HOME": str(home), "SPARK_NO_DAEMONIZE": "1"},
             cwd=tmp_path,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
     try:
         done = subprocess.run(
@@ -102,7 +107,7 @@ def test_source_stream_and_read_table_over_spark_connect(
         )
     finally:
         if running is not None:
-            running.terminate()
+            os.killpg(running.pid, signal.SIGKILL)  # the script, and Java, which outlives it
             running.wait(60)
     said = [line for line in done.stdout.splitlines() if line]
     wanted = ["source [2, 3]", "table [2, 3]", "version 2", "stream 4"]
