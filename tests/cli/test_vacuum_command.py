@@ -477,6 +477,7 @@ def test_killed_between_writing_and_the_commit(spark: SparkSession, lake: Lake) 
     ]
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_dead_readers_of_many_tables_are_waited_for_once(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def _builds_types(called: str, call: ast.Call, function: str) -> bool:
     return last == "decode" and any(keyword.arg == "type" for keyword in call.keywords)
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_no_type_is_built_once_threads_are_at_work() -> None:
     found = {found for path in modules() for found in late_types(path)}
     late = {(name, function) for name, function, _ in found} - AT_IMPORT

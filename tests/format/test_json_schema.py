@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema_rs
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -104,6 +105,7 @@ def allows(spec: dict[str, Any], value: Any) -> bool:
     return validator.is_valid(value)
 
 
+@pytest.mark.usefixtures("many_cases")
 @settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(parted, st.lists(values, min_size=1, max_size=6))
 @example(

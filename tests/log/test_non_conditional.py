@@ -91,6 +91,7 @@ def schema(number: int) -> SchemaEntry:
     return SchemaEntry({"type": "object", "properties": {**PROPERTIES, f"x{number}": {}}}, [])
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_threads_of_two_schemas(root: Path) -> None:
     lag = 1.0  # what was created within it shows in no listing
 
@@ -117,6 +118,7 @@ def test_processes(root: Path) -> None:
     assert_whole(NonConditionalStore(root), [0, 1, 10, 11], 4)
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_freezes_and_syncs_take_turns(store: NonConditionalStore) -> None:
     """A freeze holds no schema's lock; the commit itself takes the table's."""
     commit(store, 0)
@@ -138,6 +140,7 @@ def test_freezes_and_syncs_take_turns(store: NonConditionalStore) -> None:
     assert [version.number for version in found.frozen] == [1, 2]
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_a_rebuild_writes_over_nothing(store: NonConditionalStore) -> None:
     """Its listing does not show the newest entries yet, and their metadata must stay."""
     for number in range(3):
@@ -163,6 +166,7 @@ def test_equal_names_are_drawn_not_tried(store: NonConditionalStore) -> None:
         assert f'"id": {number}'.encode() in Lake(store).table(TABLE).read_block(block)
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_streams_do_not_vanish_from_what_is_shared(root: Path) -> None:
     """Two find the catalogue without them, and then both write."""
     NonConditionalStore(root).replace(names.LAKE, b'{"format": 1, "owner": "ada"}', None)
@@ -189,6 +193,7 @@ def test_streams_do_not_vanish_from_what_is_shared(root: Path) -> None:
     assert not store.inner.exists(names.LAKE_LOCK)
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_what_is_shared_is_locked_only_to_be_changed(store: NonConditionalStore) -> None:
     lake = Lake(store)
     snapshot = commit_rows(lake, "tap.s", PROPERTIES, [], [{"id": 1}])
@@ -229,6 +234,7 @@ def test_two_who_take_the_lock_at_once(root: Path) -> None:
     assert most == [1]
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_a_lock_that_is_seen_late_is_waited_for(root: Path) -> None:
     """All within the settle time, and a writer held up for less than two of them after its look.
 
@@ -332,6 +338,7 @@ def test_a_refresh_that_comes_too_late_does_not_count(root: Path) -> None:
     held.release()
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_an_entry_written_over_is_committed_again(root: Path) -> None:
     """Should the locks have failed: who finds another's entry in its place goes on."""
     store = broken(root)
@@ -372,6 +379,7 @@ def test_an_unknown_outcome_keeps_the_table_locked(root: Path) -> None:
         waiting.acquire()
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_a_lock_on_what_is_shared_that_is_lost_is_taken_again(root: Path) -> None:
     store = broken(root)
     lake_file.add_tap(store, "tap-1")
@@ -392,6 +400,7 @@ def test_a_lock_on_what_is_shared_that_is_lost_is_taken_again(root: Path) -> Non
     assert sorted(json.loads(store.get(names.LAKE).data)["taps"]) == ["tap-1", "tap-2"]
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_another_tables_writers_do_not_wait(root: Path) -> None:
     store = broken(root)
     with WriterLock(store, TableName("tap-x", "b").table_lock, "w1"):

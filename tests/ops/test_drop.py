@@ -423,6 +423,7 @@ class Tables(RuleBasedStateMachine):
         assert holdings_of(present).versions == len(self.versions)
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_every_order_of_events() -> None:
     some = settings(max_examples=30, stateful_step_count=14, deadline=None)
     run_state_machine_as_test(Tables, settings=some)

@@ -158,6 +158,7 @@ def test_a_catalog_that_cannot_be_opened_or_reached(tmp_path: Path) -> None:
         assert secret not in str(caught.value)
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_manifests_stay_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyiceberg.table import StaticTable
 

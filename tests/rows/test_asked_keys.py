@@ -115,6 +115,7 @@ def rows_by_id(
     return found
 
 
+@pytest.mark.usefixtures("many_cases")
 @settings(max_examples=60, deadline=None)
 @given(tables(), st.sampled_from(["as it was", *ALTERED]), st.integers(1, 3), st.data())
 def test_no_block_that_holds_a_key_is_passed_over(

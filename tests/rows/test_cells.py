@@ -164,6 +164,7 @@ def test_arrow_never_takes_what_the_exact_way_refuses(type_: Type, texts: list[s
 DIGIT_RUNS = st.text("019", max_size=40)
 
 
+@pytest.mark.usefixtures("many_cases")
 @given(
     st.text("0123456789+-.eE xXnaif_", max_size=8)
     | st.tuples(st.sampled_from(["", "-"]), DIGIT_RUNS, DIGIT_RUNS).map(

@@ -70,6 +70,7 @@ def in_one(
     return batches, decode(reader.summed())
 
 
+@pytest.mark.usefixtures("many_cases")
 @settings(deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(CELLS), min_size=2, max_size=2), min_size=1, max_size=8),

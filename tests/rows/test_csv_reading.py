@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from singerlake.rows.input.csv.reader import CsvReader
 from tests.rows.csv_cases import Made, made, opened, read_in
 
 
+@pytest.mark.usefixtures("many_cases")
 @given(made(), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_every_split_point_gives_the_same_rows(case: Made, mark: bool) -> None:

@@ -213,6 +213,7 @@ def one_column(draw: st.DrawFn) -> tuple[str, list[bytes]]:
     return name, lines
 
 
+@pytest.mark.usefixtures("many_cases")
 @settings(max_examples=600, deadline=None)
 @given(one_column())
 @example(("t", [record_line("s", '{"t": "2020-01-01T10"}')]))

@@ -147,6 +147,7 @@ def rows(there: Table, at: TableState | None = None) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.usefixtures("many_cases")
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_table_has_a_row_for_each_exact_key(tmp_path_factory: Any, data: st.DataObject) -> None:

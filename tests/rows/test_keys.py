@@ -29,6 +29,7 @@ def text_of(lines: list[bytes]) -> bytes:
     return schema_line("s", PROPERTIES, []) + b"".join(lines)
 
 
+@pytest.mark.usefixtures("many_cases")
 @settings(max_examples=400, deadline=None)
 @given(one_column())
 @example(("i", [record_line("s", '{"i": 1, "i": 2}')]))

@@ -141,6 +141,7 @@ def _exactly(raw: bytes) -> Any:
     return json.loads(raw, parse_float=lambda text: ("float", text), parse_int=lambda t: ("int", t))
 
 
+@pytest.mark.usefixtures("many_cases")
 @settings(max_examples=400)
 @given(objects(VALUES), objects(VALUES), st.booleans(), CHANGES)
 @example('{"a":1}', "{}", True, {"a": None, "b": b"1"})
@@ -160,6 +161,7 @@ def test_a_patched_line_says_what_was_asked_and_what_it_said(
     assert [name for name in said["record"] if name in kept] == kept
 
 
+@pytest.mark.usefixtures("many_cases")
 @settings(max_examples=400)
 @given(objects(VALUES), st.sets(NAMES))
 def test_every_other_byte_stays(record: str, named: set[str]) -> None:
@@ -174,6 +176,7 @@ def test_every_other_byte_stays(record: str, named: set[str]) -> None:
     assert after == before.replace(b"2020-08-19T13:01:56.245769Z", STAMP.encode())
 
 
+@pytest.mark.usefixtures("many_cases")
 @settings(max_examples=300)
 @given(objects(VALUES), CHANGES.filter(lambda changed: None not in changed.values()))
 def test_the_quick_way_and_the_exact_way_agree(record: str, changed: dict[str, bytes]) -> None:

@@ -66,6 +66,7 @@ def frozen(table: singerlake.Table, label: str) -> None:
     )
 
 
+@pytest.mark.usefixtures("many_cases")
 @settings(
     max_examples=40,
     deadline=None,

@@ -320,6 +320,7 @@ def test_a_state_that_nobody_takes(tmp_path: Path, monkeypatch: Any) -> None:
     assert tables(tmp_path / "lake") == {"a": 1, "b": 1}
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_a_lock_of_another_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     run(lake, [schema("a"), record("a", {"id": 1})])
@@ -342,6 +343,7 @@ def test_a_lock_of_another_is_waited_for_and_then_given_up(tmp_path: Path) -> No
     assert leftovers(lake) == []
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_a_writer_that_died_before_its_first_commit(tmp_path: Path, monkeypatch: Any) -> None:
     """Its file and its lock lie there; the next run takes over, and its rows never show."""
     lake, dead = tmp_path / "lake", tmp_path / "dead"

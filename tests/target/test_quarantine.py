@@ -105,6 +105,7 @@ def test_refused_lines_are_kept_byte_for_byte_and_all_others_are_taken(
     assert {row["stream"] for row in records_of(lake, "__rejected")} >= {None, "c"}
 
 
+@pytest.mark.usefixtures("many_cases")
 @given(st.binary(max_size=40).filter(lambda line: b"\n" not in line and line.strip()))
 @settings(max_examples=60, deadline=None)
 def test_any_bytes_are_kept_or_end_the_run(tmp_path_factory: Any, line: bytes) -> None:

@@ -193,6 +193,7 @@ def beyond(schema: Any) -> bool:
     return "1180591620717411303424" in dumped or "1e+300" in dumped or either
 
 
+@pytest.mark.usefixtures("many_cases")
 @MODEST
 @given(record_schemas, st.lists(st.sampled_from(NAMES), max_size=2, unique=True), record_texts)
 @example({"properties": {"a": {"additionalProperties": False}}}, [], '{"a": {"x": 1}}')

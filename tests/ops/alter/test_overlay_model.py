@@ -410,6 +410,7 @@ def run_machine(machine: type[History], kind: str, examples: int, steps: int) ->
     )
 
 
+@pytest.mark.usefixtures("many_cases")
 @pytest.mark.parametrize("kind", KINDS)
 def test_histories_without_spark(kind: str) -> None:
     class Machine(History):

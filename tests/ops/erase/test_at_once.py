@@ -83,6 +83,7 @@ def ids_at(table: Table) -> dict[int, list[int]]:
     return {at: sorted(row.record["id"] for row in rows) for at, rows in some}
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_two_erasures_and_a_vacuum(
     lake: Lake, table: Table, engine: EngineChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,11 +88,13 @@ def cuts(lake: Lake, entries: dict[Path, bytes], *, looks: int = 2) -> Iterator[
         yield heads[A].number, heads[B].number
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_a_cut_is_a_state_that_the_lake_had(lake: Lake, entries: dict[Path, bytes]) -> None:
     found = set(cuts(lake, entries))
     assert found == set(STATES)
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_one_look_alone_tears_the_lake(lake: Lake, entries: dict[Path, bytes]) -> None:
     """What the second look is for: without it the test above would find these."""
     assert set(cuts(lake, entries, looks=1)) - set(STATES)

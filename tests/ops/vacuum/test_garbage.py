@@ -373,6 +373,7 @@ def test_the_lease_of_a_reader_that_died_goes_after_a_day(lake: Lake) -> None:
     dead.release()
 
 
+@pytest.mark.usefixtures("many_cases")
 def test_a_clock_that_is_days_ahead_takes_no_live_reader_s_lease_nor_its_files(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
