@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
-
-from markupsafe import Markup
 
 from singerlake.site.render import Renderer
 
@@ -20,8 +17,6 @@ def page(found: Mapping[str, Any], name: str, digest: str, signature: str) -> by
         digest: The SHA-256 of that file.
         signature: The signature of that file, with armor; empty if there is none.
     """
-    style = resources.files("singerlake.site") / "assets" / "site.css"
-    sheet = Markup(style.read_text(encoding="utf-8"))  # noqa: S704  # our own
     file = {"name": name, "digest": digest, "signature": signature}
     renderer = Renderer("html", "Certificate of erasure")
-    return renderer.page("certificate", "certificate", style=sheet, found=found, file=file).data
+    return renderer.alone("certificate", found=found, file=file)

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
-
-from markupsafe import Markup
 
 from singerlake.site.render import Renderer
 
@@ -72,7 +69,4 @@ def page(difference: Difference, form: str) -> bytes:
     Args:
         form: ``html`` or ``markdown``.
     """
-    style = resources.files("singerlake.site") / "assets" / "site.css"
-    sheet = Markup(style.read_text(encoding="utf-8"))  # noqa: S704  # our own
-    renderer = Renderer(form, difference.table)
-    return renderer.page("difference", "difference", style=sheet, found=difference).data
+    return Renderer(form, difference.table).alone("difference", found=difference)

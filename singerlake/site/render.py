@@ -112,6 +112,12 @@ class Renderer:
         # A half of a character that a name may hold is no text that a file can.
         return Rendered(path + self.suffix, text.encode("utf-8", errors="replace"))
 
+    def alone(self, template: str, **values: Any) -> bytes:
+        """Render a page that contains its style sheet, and asks for nothing from anywhere."""
+        sheet = resources.files("singerlake.site") / "assets" / "site.css"
+        style = Markup(sheet.read_text(encoding="utf-8"))  # noqa: S704  # our own
+        return self.page(template, template, style=style, **values).data
+
     def _link(self, here: str, path: str) -> str:
         return self._address(paths.link(path, here, self.suffix))
 
