@@ -1,4 +1,4 @@
-"""A frozen version in other engines, beside the same engine on the same Parquet files."""
+"""A frozen version read by other engines, and the same engines on the same Parquet files."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _on_spark(folder: Path, files: list[str], rows: int) -> dict[str, Case]:
 
 
 def _ratios(times: dict[str, Times], ways: tuple[str, ...], peer: str | None) -> str:
-    """Say how long each way takes beside its peer's, by what is read."""
+    """List the ratio of each way's time to that of its peer."""
     lines = []
     for name, ours in times.items():
         what, _, way = name.partition(": ")
