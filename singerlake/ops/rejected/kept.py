@@ -245,6 +245,13 @@ def _replayed(entry: Entry, rejected: TableName) -> ReplayedLines | None:
     return ReplayedLines(frozenset(parts), last)
 
 
+def not_replayed(
+    lines: Iterable[KeptLine], replayed: Sequence[ReplayedLines]
+) -> Iterator[KeptLine]:
+    """Yield the lines that are rejected still, also where the dead-letter table has others yet."""
+    return (line for line in lines if not any(one.has(line) for one in replayed))
+
+
 def counted(lines: Iterable[KeptLine]) -> list[ReasonCount]:
     """Count lines by reason, the most frequent first."""
     counts: Counter[str] = Counter()

@@ -93,9 +93,8 @@ def rejected_lines(
     meant = (selection or Selection()).resolved(rejected, choice or EngineChoice())
     done = replayed(table, rejected.name)
     with rejected.lease() as lease:
-        state = lease.snapshot
-        lines = kept.kept_lines(rejected, state)
-        return [one for one in lines if meant(one) and not any(some.has(one) for some in done)]
+        lines = kept.kept_lines(rejected, lease.snapshot)
+        return [*filter(meant, kept.not_replayed(lines, done))]
 
 
 def replayed(table: Table, rejected: TableName) -> list[kept.ReplayedLines]:
@@ -173,20 +172,21 @@ def discard(table: Table, options: DiscardOptions, choice: EngineChoice | None =
             "select the records to discard with --reason or --where; --reason '*' selects all"
         )
     rejected = Table(table.store, kept.dead_letters(table.name))
-    before = kept.state_of(rejected)
+    kept.state_of(rejected)
     if options.dry_run:
         return Discarded(None, len(rejected_lines(table, options.selection, choice)))
     meant = options.selection.resolved(rejected, choice or EngineChoice())
     gone: list[KeptLine] = []
 
     def settling(_state: TableState, lines: Iterable[KeptLine]) -> Settlement:
-        gone[:] = filter(meant, lines)
+        gone[:] = filter(meant, kept.not_replayed(lines, done))
         return Settlement(gone)
 
     with lock(rejected, options.writing) as held, rejected.lease():
+        done = replayed(table, rejected.name)  # under the lock, which every replay takes
         how = SettleOptions(options.comment, {"discarded": True}, held.check, options.writing)
         after = settle(rejected, settling, how)
-    return Discarded(after.number if after.number != before.number else None, len(gone))
+    return Discarded(after.number if gone else None, len(gone))
 
 
 def lock(rejected: Table, writing: WriteOptions) -> Any:

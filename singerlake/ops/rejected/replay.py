@@ -250,11 +250,7 @@ class _Replay:
     def _plan(self, head: TableState) -> _Plan:
         state = self._rejected.snapshot()
         done = kept.replayed_lines(self._table, head, self._rejected.name)
-        lines = [
-            line
-            for line in kept.kept_lines(self._rejected, state)
-            if not any(one.has(line) for one in done)
-        ]
+        lines = [*kept.not_replayed(kept.kept_lines(self._rejected, state), done)]
         selected = [*filter(self._meant, lines)]
         # Whoever refused records for their formats would refuse them for these again.
         formats = any(line.reason.endswith(FORMATS_UNCHECKED) for line in selected)

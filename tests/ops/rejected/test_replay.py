@@ -297,6 +297,24 @@ def test_replay_that_died_between_the_two_commits_is_not_repeated(
     assert len(table_of(lake).at(engine="local").to_arrow()) == 1
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_discard_after_a_replay_that_died_counts_what_is_listed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    sync(lake, row(1, "one"), row("x", 4), row("y", 4), keys=())
+    sync(lake, schema=EITHER, keys=())
+    with monkeypatch.context() as patch:
+        patch.setattr(replaying, "settle", _dies)
+        with pytest.raises(KeyboardInterrupt):
+            table_of(lake).rejected().replay()
+    assert table_of(lake).rejected('*"one"*').discard(dry_run=dry_run) == 0
+    assert table_of(lake).rejected("*").discard(dry_run=dry_run) == 2
+    assert kept_totals(lake) == ([4, 4] if dry_run else [])
+    done = table_of(lake).rejected().replay()
+    assert (done.replayed, done.present) == (0, 0)
+    assert table_of(lake).at(engine="local").to_arrow().num_rows == 1
+
+
 def _dies(*_: Any) -> None:
     raise KeyboardInterrupt
 
