@@ -245,7 +245,7 @@ def test_rows_sees_what_an_activation_removed(lake: Lake) -> None:
 def test_revert(shop: Lake) -> None:
     would = run(shop, "revert", "tap-shop.orders", "--to-transaction", "1", "--dry-run")
     assert "note: this would undo 1 later transaction: sync 2 (20" in would.stderr
-    assert "bookmark is not reset: the tap sends these records again only" in would.stderr
+    assert "bookmark is not reset, so the tap resends these records only" in would.stderr
     assert "(dry run): 2 rows put back, 0 deleted, 3 unchanged" in would.stdout
     run(shop, "freeze", "tap-shop.orders", "--transaction", "1", "--label", "first")
     said = ("--comment", "wrong prices", "--metadata", "ticket=7")
