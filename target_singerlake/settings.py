@@ -62,9 +62,9 @@ _TARGET = [
         default=False,
         title="Check values",
         description=(
-            "Reject records with a value that its column cannot hold. By default, the run's summary "
-            "warns of such values, and queries of the column fail. A key value of the wrong type is "
-            "always rejected."
+            "Reject records with a value that its column cannot hold. By default, the run's "
+            "summary warns of such values, and queries of the column fail. A key value of the "
+            "wrong type is always rejected."
         ),
     ),
     th.Property(
