@@ -147,7 +147,7 @@ def test_a_row_version_is_no_transaction(lake: Lake) -> None:
     (row,) = run_json(lake, "rows", "tap.s", "--key", "13")
     assert (row["row_version"], row["transaction"]) == (4, 3)
     shown = run(lake, "rows", "tap.s", "--key", "13").stdout
-    assert "row version: the number of the row's block, for --row-version" in shown
+    assert "row version: the number of the row's block, as in --row-version" in shown
 
 
 def test_a_file_is_of_the_format_that_its_name_says(shop: Lake, tmp_path: Path) -> None:
