@@ -45,10 +45,12 @@ def embedded(text: str) -> tuple[Sequence[Members], str]:
     """Find the objects of a line: one, several, or amid other words as in a program's log.
 
     Returns:
-        They, and what looks like one more that was cut off; empty where nothing does.
+        They, and what looks like one more that was cut off; empty where nothing does. Behind other
+        words only a RECORD does: much text that is no JSON has braces.
     """
     found: list[Members] = []
     cut_off = ""
+    of_record = max(text.rfind('"record"'), text.rfind('"record\\'))
     end = failed = 0
     at = text.find("{")
     while at >= 0 and failed < _MOST_FAILED:
@@ -56,8 +58,9 @@ def embedded(text: str) -> tuple[Sequence[Members], str]:
             document, after = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             failed, after = failed + 1, at + 1
-            if not cut_off and _BEGINS.match(text, at) and not text[end:at].strip(_BETWEEN):
-                cut_off = text[at:]
+            if not cut_off and _BEGINS.match(text, at):
+                alone = not text[end:at].strip(_BETWEEN)
+                cut_off = text[at:] if alone or at < of_record else ""
         else:
             found.append(document)
             end = after

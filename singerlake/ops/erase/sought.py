@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal, InvalidOperation
@@ -16,7 +16,7 @@ from typing import Any
 
 from singerlake.errors import UsageError
 from singerlake.format import times
-from singerlake.format.names import TableName
+from singerlake.format.names import REJECTED, TableName
 from singerlake.format.types import Kind, columns_of
 from singerlake.log.table_state import TableState
 from singerlake.ops.erase import documents, spelling
@@ -27,6 +27,8 @@ OF_TIME = frozenset({Kind.DATE, Kind.TIMESTAMP})
 MAX_DEPTH = 4
 """How deep JSON documents may be strings within others: a refused line is one in its row's line."""
 
+REFUSED, REFUSED_BASE64 = "message", "message_base64"
+"""Columns of rejected lines, in the tables that keep them."""
 _EXPONENT = rb"(?:^|[^0-9A-Za-z.])(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]"
 """A number with an exponent may be any number; no escape such as ``\\u00e9`` is one."""
 _ESCAPED_DIGIT = rb"\\+u003[0-9]"
@@ -164,6 +166,12 @@ class Key(Sought):
         patterns = [self._pattern_of(key[0], values[0]) for key, values in self.alternatives]
         self.pattern = spelling.either(dict.fromkeys(patterns))
 
+    @property
+    def is_ascii(self) -> bool:
+        """Whether it is spelled alike in all encodings that a search knows, but for zeros."""
+        texts = (one for both in self.alternatives for one in both)
+        return all(text.isascii() for one in texts for text in one)
+
     def in_line(self, line: bytes, *, only_own: bool) -> bool:
         """Tell whether the line is a row of the key, or has one in it; see :class:`Sought`.
 
@@ -174,13 +182,20 @@ class Key(Sought):
 
     def is_row(self, row: Mapping[str, Any]) -> bool:
         """Tell whether a row, by its members or columns, is one of the key."""
-        return any(
+        return self.may_have(row) and any(
             all(
                 any(self._is(one, value, name) for one in documents.all_of(row, name))
                 for name, value in zip(key, values, strict=True)
             )
             for key, values in self.alternatives
         )
+
+    def may_have(self, columns: Container[str]) -> bool:
+        """Tell whether rows with these columns may be rows of the table, and not rejected lines.
+
+        A rejected line has a number, and a key may be called so.
+        """
+        return REFUSED_BASE64 not in columns or self._table.stream.endswith(REJECTED)
 
     def _may_be(self, key: tuple[str, ...], values: tuple[str, ...]) -> bool:
         """Tell whether columns can have the values: else none would be found, whatever is there."""

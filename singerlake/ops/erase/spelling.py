@@ -19,7 +19,9 @@ _HIGH, _LOW = 0xD800, 0xDC00
 QUOTED = rb"%[0-9A-Fa-f]{2}"
 """A byte that is percent-encoded."""
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,}")
-_OTHER_ENCODINGS = ("utf-16-le", "utf-16-be", "latin-1")
+_UTF_16 = ("utf-16-le", "utf-16-be")
+_LATIN = "latin-1"
+_OTHER_ENCODINGS = (*_UTF_16, _LATIN)
 
 
 def pattern_of(text: str) -> bytes:
@@ -46,6 +48,18 @@ def plain_bytes(text: str) -> list[bytes]:
         except UnicodeEncodeError:
             continue
     return [one for one in spelled if one != text.encode()]
+
+
+def in_utf8(data: bytes) -> Iterator[bytes]:
+    """Give in UTF-8 what bytes are in each of these encodings, as far as they may be in it."""
+    if b"\0" in data:  # any text in UTF-16 that has a letter of ASCII
+        for encoding in _UTF_16:
+            for skipped in (0, 1):
+                yield data[skipped:].decode(encoding, "replace").encode()
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        yield data.decode(_LATIN).encode()
 
 
 def quoted_pattern_of(text: str) -> bytes:
