@@ -68,7 +68,7 @@ class DeadLetters:
         return refused_lines.are_in(schema)
 
 
-def lines_in(batch: bytes, before: int) -> Iterator[tuple[bytes, str, bool]]:
+def lines_in(batch: bytes, before: int) -> Iterator[tuple[bytes, str, bytes]]:
     """Give the lines that rows of dead-letter tables keep, byte for byte as they came.
 
     Args:
@@ -76,19 +76,23 @@ def lines_in(batch: bytes, before: int) -> Iterator[tuple[bytes, str, bool]]:
         before: How many lines came before them.
 
     Yields:
-        Each line; where it is, in words; and whether it was in Base64, so that no search of the
-        batch itself can have seen it.
+        Each line; where it is, in words; and the row, unless nothing can be found in that because
+        the line is in Base64.
     """
     for found in _BASE64.finditer(batch):
         number = before + batch.count(b"\n", 0, found.start()) + 1
-        yield decoded(found[1].replace(b"\\", b"")), f"line {number:,}, in Base64", True
+        yield decoded(found[1].replace(b"\\", b"")), f"line {number:,}, in Base64", b""
     if not all(name.encode() in batch for name in (_MESSAGE, _DIGEST)):
         return
     for number, line in enumerate(batch.split(b"\n"), before + 1):
         text = line.decode("utf-8", "replace")
         if _MESSAGE in text and _DIGEST in text:
             for message in _messages(text):
-                yield message.encode("utf-8", "surrogatepass"), f"line {number:,}, unpacked", False
+                yield (
+                    message.encode("utf-8", "surrogatepass"),
+                    f"line {number:,}, as rejected",
+                    line,
+                )
 
 
 def _messages(text: str) -> Iterator[str]:

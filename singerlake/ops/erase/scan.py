@@ -102,7 +102,6 @@ class Hits:
         """
         for one in others.counts.keys() - self.counts.keys():
             self.add(one, others.first[one])
-        self.opaque = self.opaque or others.opaque
 
 
 class Scanner:
@@ -164,7 +163,7 @@ class Scanner:
         hits.opaque = _opaque(begin)
         before = 0
         for batch in reading.batches(data):
-            self._batch(batch, before, hits, besides)
+            self._batch(batch, before, hits)
             self._other_encodings(batch, besides)
             if not hits.opaque and _GZIP in batch:
                 hits.opaque = "gzip amid other bytes"
@@ -208,22 +207,27 @@ class Scanner:
             self._rejected(refused, "a rejected line in it", hits)
         self._quoted_values(batch, besides)
 
-    def _batch(self, batch: bytes, before: int, hits: Hits, besides: Hits) -> None:
+    def _batch(self, batch: bytes, before: int, hits: Hits) -> None:
         """Look through some lines; ``before`` is how many came before them."""
         if may_be_in(batch, self._sought):
             self._lines(
                 batch.split(b"\n"), lambda index: f"line {before + index + 1:,}", hits, self._sought
             )
-        for line, where, is_hidden in dead_letters.lines_in(batch, before):
-            self._rejected(line, where, hits if is_hidden else besides)
+        for line, where, row in dead_letters.lines_in(batch, before):
+            self._rejected(line, where, hits, row)
 
-    def _rejected(self, line: bytes, where: str, hits: Hits) -> None:
-        """Look through a rejected line as through a file that has nothing else in it."""
+    def _rejected(self, line: bytes, where: str, hits: Hits, row: bytes = b"") -> None:
+        """Look through a rejected line as through a file that has nothing else in it.
+
+        Args:
+            row: What was looked through already, and has the line in it.
+        """
         own, besides = Hits(), Hits()
         self._look_through(iter([line]), f"a rejected line ({where})", own, besides)
         own.add_besides(besides)
         for one, count in own.counts.items():
-            hits.add(one, where, count)
+            if not (matches(row, one.pattern) and one.in_line(row, only_own=self._only_own)):
+                hits.add(one, where, count)
         hits.opaque = hits.opaque or own.opaque
 
     def _anywhere(self, data: bytes, where: str, besides: Hits) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from singerlake.errors import SingerlakeError
 from singerlake.format.annotations import Publication
 from singerlake.format.names import TableName
 from singerlake.format.refused_lines import SCHEMA
@@ -130,6 +131,27 @@ def test_search_lists_the_dead_letter_tables_that_an_erasure_refuses_for(
     assert searched(lake, PERSON) == [name]
     assert refused(lake, PERSON) == [f"{name} contains these rows, or may contain them"]
     assert searched(lake, "Zoë", code=0) == refused(lake, "Zoë") == []
+
+
+def test_each_rejected_line_counts_once(lake: Lake) -> None:
+    lines = [OBJECTS["a record"], PLACES["behind a log's prefix"](OBJECTS["a bare object"])]
+    rows = [{"digest": str(n), "message": line} for n, line in enumerate(lines)]
+    columns = SCHEMA.schema["properties"]
+    commit_rows(lake, f"{TABLE}__rejected", columns, ["digest"], [*rows])
+    both = call.run_json(
+        lake, "erase", "--search", TABLE, "--key", PERSON, "--text", PERSON, code=5
+    )["found"]
+    assert {one["sought"]: one["count"] for one in both} == {"key 1": 2, "text 1": 2}
+
+
+def test_log_of_a_dead_letter_table_that_cannot_be_read_is_named(lake: Lake) -> None:
+    reject(lake, b"INFO not a message")
+    planted.plant(lake.store, f"raw/{harness.TAP}/__rejected/x", b"no table")
+    assert refused(lake, PERSON) == []
+    name = TableName(harness.TAP, "o__rejected")
+    planted.plant(lake.store, name.transaction(1), b"{")
+    with pytest.raises(SingerlakeError, match="o__rejected"):
+        refused(lake, PERSON)
 
 
 @pytest.mark.parametrize("how", ENCODINGS)
