@@ -15,8 +15,10 @@ from singerlake.ops.erase.documents import Members
 from singerlake.ops.erase.parquet import decoded
 
 _BASE64 = re.compile(rb'"message_base64\\*"\s*:\s*\\*"([A-Za-z0-9+/=\\]+)')
-_MESSAGE, _DIGEST = '"message"', '"digest"'
-"""Columns by which a row is recognised as a rejected line, as JSON has them."""
+COLUMNS = (b'"message"', b'"digest"')
+"""Columns by which a row with a rejected line is recognised, as JSON has them."""
+NOT_PLAIN = rb"\\u00[01]"
+"""A character that a rejected line has only in another encoding than UTF-8, or in a container."""
 
 
 class DeadLetters:
@@ -68,38 +70,29 @@ class DeadLetters:
         return refused_lines.are_in(schema)
 
 
-def lines_in(batch: bytes, before: int) -> Iterator[tuple[bytes, str, bytes]]:
-    """Give the lines that rows of dead-letter tables keep, byte for byte as they came.
+def in_base64(batch: bytes, before: int) -> Iterator[tuple[bytes, int]]:
+    """Give the rejected lines that rows keep in Base64, as they came, and the rows' numbers.
 
     Args:
-        batch: Lines of such tables, or of anything.
+        batch: Rows of dead-letter tables, or any lines.
         before: How many lines came before them.
-
-    Yields:
-        Each line; where it is, in words; and the row, unless nothing can be found in that because
-        the line is in Base64.
     """
     for found in _BASE64.finditer(batch):
         number = before + batch.count(b"\n", 0, found.start()) + 1
-        yield decoded(found[1].replace(b"\\", b"")), f"line {number:,}, in Base64", b""
-    if not all(name.encode() in batch for name in (_MESSAGE, _DIGEST)):
-        return
-    for number, line in enumerate(batch.split(b"\n"), before + 1):
-        text = line.decode("utf-8", "replace")
-        if _MESSAGE in text and _DIGEST in text:
-            for message in _messages(text):
-                yield (
-                    message.encode("utf-8", "surrogatepass"),
-                    f"line {number:,}, as rejected",
-                    line,
-                )
+        yield decoded(found[1].replace(b"\\", b"")), number
 
 
-def _messages(text: str) -> Iterator[str]:
-    found, _ = documents.embedded(text)
+def may_have_messages(batch: bytes) -> bool:
+    """Tell whether some of these lines may be rows that keep a rejected line as a text."""
+    return all(name in batch for name in COLUMNS)
+
+
+def messages_in(row: bytes) -> Iterator[bytes]:
+    """Give the rejected lines that a row keeps as a text, as they came; nothing for other lines."""
+    found, _ = documents.embedded(row.decode("utf-8", "replace"))
     for document in found:
-        for row in (document, *documents.all_of(document, "record")):
-            if isinstance(row, Members) and "digest" in row:
-                for message in documents.all_of(row, "message"):
+        for members in (document, *documents.all_of(document, "record")):
+            if isinstance(members, Members) and "digest" in members:
+                for message in documents.all_of(members, "message"):
                     if isinstance(message, str):
-                        yield message
+                        yield message.encode("utf-8", "surrogatepass")

@@ -213,8 +213,22 @@ class Scanner:
             self._lines(
                 batch.split(b"\n"), lambda index: f"line {before + index + 1:,}", hits, self._sought
             )
-        for line, where, row in dead_letters.lines_in(batch, before):
-            self._rejected(line, where, hits, row)
+        for line, number in dead_letters.in_base64(batch, before):
+            self._rejected(line, f"line {number:,}, in Base64", hits)
+        if dead_letters.may_have_messages(batch):
+            self._messages(batch.split(b"\n"), before, hits)
+
+    def _messages(self, rows: Sequence[bytes], before: int, hits: Hits) -> None:
+        """Look through rejected lines that rows keep as texts, where the rows may have something.
+
+        Patterns match in a row what they match in its text, unless that is hidden.
+        """
+        pattern = spelling.either([*(one.pattern for one in self._sought), dead_letters.NOT_PLAIN])
+        flags = pc.match_substring_regex(pa.array(rows, pa.large_binary()), pattern=pattern)
+        for index in pc.indices_nonzero(flags).to_pylist():
+            for line in dead_letters.messages_in(rows[index]):
+                where = f"line {before + index + 1:,}, as rejected"
+                self._rejected(line, where, hits, rows[index])
 
     def _rejected(self, line: bytes, where: str, hits: Hits, row: bytes = b"") -> None:
         """Look through a rejected line as through a file that has nothing else in it.
