@@ -117,6 +117,7 @@ class Scanner:
         self._texts = [one for one in sought if isinstance(one, Text)]
         self._long = [one for one in self._texts if len(one.text.encode()) >= _SURE_BYTES]
         self._accented = [one for one in sought if isinstance(one, Key) and not one.is_ascii]
+        self._raw = spelling.raw_parts(text for one in self._accented for text in one.texts)
 
     def look(self, source: CopySource) -> Hits:
         """Look through an object, and at its name.
@@ -257,7 +258,7 @@ class Scanner:
         # JSON in UTF-16 is, but for its zeros, JSON in ASCII, where letters are escaped.
         if b"\0" in batch:
             self._look_at(batch.replace(b"\0", b""), where, besides)
-        for text in spelling.in_utf8(batch) if self._accented else ():
+        for text in spelling.in_utf8(batch, self._raw) if self._accented else ():
             self._look_at(text, where, besides, self._accented)
         self._quoted(batch, "percent-encoded", besides)
 

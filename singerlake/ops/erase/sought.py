@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal, InvalidOperation
+from itertools import chain
 from typing import Any
 
 from singerlake.errors import UsageError
@@ -167,10 +168,14 @@ class Key(Sought):
         self.pattern = spelling.either(dict.fromkeys(patterns))
 
     @property
+    def texts(self) -> Iterator[str]:
+        """The names and the values."""
+        return chain.from_iterable(chain.from_iterable(self.alternatives))
+
+    @property
     def is_ascii(self) -> bool:
-        """Whether it is spelled alike in all encodings that a search knows, but for zeros."""
-        texts = (one for both in self.alternatives for one in both)
-        return all(text.isascii() for one in texts for text in one)
+        """Whether all encodings that a search knows spell it alike, but for zeros."""
+        return all(map(str.isascii, self.texts))
 
     def in_line(self, line: bytes, *, only_own: bool) -> bool:
         """Tell whether the line is a row of the key, or has one in it; see :class:`Sought`.

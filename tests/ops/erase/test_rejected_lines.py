@@ -8,7 +8,8 @@ import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from unicodedata import normalize
 
 import pytest
 
@@ -152,6 +153,36 @@ def test_log_of_a_dead_letter_table_that_cannot_be_read_is_named(lake: Lake) -> 
     planted.plant(lake.store, name.transaction(1), b"{")
     with pytest.raises(SingerlakeError, match="o__rejected"):
         refused(lake, PERSON)
+
+
+@pytest.mark.parametrize("name", ["größe", 'a "ß/\\'])
+@pytest.mark.parametrize("value", ["17", '"Zoë" / \\Q', "ÿ", "é"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-be"])
+def test_names_and_values_of_a_key_in_other_encodings(
+    lake: Lake, name: str, value: str, encoding: str
+) -> None:
+    commit_rows(lake, TABLE, {name: {"type": "string"}}, [name], [{name: "x"}])
+    line = json.dumps({name: value}, ensure_ascii=False).replace("/", "\\/")
+    planted.plant(lake.store, "backup/x", line.encode(encoding))
+    assert searched(lake, value) == [None]
+    assert searched(lake, value + "x", code=0) == []
+
+
+def test_latin_1_with_escapes_for_other_letters(lake: Lake) -> None:
+    line = json.dumps({"name": PERSON}, ensure_ascii=False).replace("Ł", "\\u0141")
+    planted.plant(lake.store, "backup/x", line.encode("latin-1"))
+    assert searched(lake, PERSON) == [None]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_texts_that_are_given_decomposed_are_found_in_other_encodings(
+    lake: Lake, encoding: str, form: Literal["NFC", "NFD"]
+) -> None:
+    planted.plant(lake.store, "backup/x", f"it was {IN_LATIN}".encode(encoding))
+    text = normalize(form, IN_LATIN)
+    found = call.run_json(lake, "erase", "--search", "--text", text, code=5)["found"]
+    assert [one["key"] for one in found] == ["backup/x"]
 
 
 @pytest.mark.parametrize("how", ENCODINGS)
