@@ -119,10 +119,20 @@ def freeze_many(
         shared.output.error(error, name)
     if done.failed:
         shared.output.note(
-            "no lake version was created: the versions of the other tables stay, and the next run "
-            "reuses them if their tables have not changed"
+            "no lake version was created: the versions that exist stay, and the next run reuses "
+            "them if their tables have not changed"
         )
+        if unsigned := [f"{name}.{done.tables[name].number}" for name in _unsigned(done)]:
+            shared.output.note(
+                f"not signed: {', '.join(unsigned)}: run this command again, or sign them with: "
+                f"singerlake sign {' '.join(unsigned)} --key FILE"
+            )
         click.get_current_context().exit(max(error.exit_code for error in done.failed.values()))
+
+
+def _unsigned(done: LakeFrozen) -> list[TableName]:
+    """Return the tables whose versions are there and could not be signed."""
+    return sorted(done.failed.keys() & done.tables.keys())
 
 
 def _size(lake: Lake, name: TableName) -> int:
@@ -154,6 +164,8 @@ def _frozen_json(done: LakeFrozen) -> dict[str, Any]:
 def _print_frozen(done: LakeFrozen) -> None:
     for name in sorted(done.tables):
         output.say(frozen_words(name, done.tables[name], new=name in done.made))
+        if name in done.signed:
+            output.say(signed_words(name, done.signed[name]))
     if (version := done.version) is not None:
         output.say(
             f"{version}: {output.count(len(version.tables), 'table')}, "

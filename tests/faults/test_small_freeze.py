@@ -10,9 +10,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from singerlake.lake import Lake
+from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan
 from singerlake.ops.point import point
 from singerlake.ops.sign.sign import sign
 from singerlake.storage.base import Store
+from tests.build import commit_rows
 from tests.faults import plain
 from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import (
@@ -25,8 +27,9 @@ from tests.faults.faulty_store import (
     Kind,
 )
 from tests.faults.kinds import each_kind
-from tests.faults.operations import DeleteVersion, Drop, Freeze
+from tests.faults.operations import ID, TAP, DeleteVersion, Drop, Freeze, FreezeLake
 from tests.faults.plain import Dump
+from tests.frozen import HERE
 from tests.frozen import freeze_here as freeze_small
 from tests.needs import MORE
 from tests.sshsig import Key
@@ -98,6 +101,31 @@ class Sign(Drop):
         assert [version["number"] for version in table.versions] == [1, 2]
 
 
+class FreezeLakeSigned(FreezeLake):
+    """Two tables as a lake version, of which one has no version yet; each is signed."""
+
+    name = "freeze many, signed"
+
+    def prepare(self, lake: Lake) -> None:
+        for table in (f"{TAP}.a", f"{TAP}.b"):
+            commit_rows(lake, table, ID, ["id"], [{"id": 1}])
+        freeze_small(lake.find(f"{TAP}.a")[0])
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        options, lake = LakeFreezeOptions(signer=ADA), Lake(store)
+        done = freeze_lake(lake, plan(lake, lake.tables, options), options, HERE)
+        for error in done.failed.values():
+            raise error
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        versions, tables = plain.lake_versions(dump), plain.tables(dump)
+        assert len(versions) in ((1,) if done else (0, 1))
+        whole = ["sync", "freeze", "sign"]
+        for table in tables.values():  # one version, and one signature at most
+            made = [e["operation"] for e in table.log if e["operation"] in whole]
+            assert made == whole if versions else made in (whole[:1], whole[:2], whole)
+
+
 ADA = Key(Ed25519PrivateKey.from_private_bytes(bytes(32)))
 QUICK = [
     *((kind, "") for kind in (LOST_REPLY, TAKEN, OUTAGE, LOST_THEN_OUTAGE, INTERRUPT)),
@@ -131,3 +159,19 @@ def test_a_note_on_a_version_is_there_or_not_whatever_fails(
 ) -> None:
     with fast_folder() as folder:
         Bench(operation(), Folder(folder), folder).run_all(kind, "/transactions/")
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        (LOST_THEN_OUTAGE, "/transactions/"),
+        (KILL_AFTER, "/transactions/"),
+        (INTERRUPT, "versions/"),
+        *(pytest.param(kind, "", marks=MORE) for kind in (LOST_REPLY, OUTAGE, TAKEN)),
+    ],
+    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
+)
+def test_lake_version_names_signed_versions_whatever_fails(kind: Kind, part: str) -> None:
+    with fast_folder() as folder:
+        Bench(FreezeLakeSigned(), Folder(folder), folder).run_all(kind, part)

@@ -35,6 +35,10 @@ class Signer(Protocol):
         """Return a signature in OpenSSH's format, in Base64 without armor."""
 
 
+TRIAL = b"singerlake-trial-1\n"
+"""A text that no version has, by which a signer shows that it can sign."""
+
+
 @dataclass(frozen=True)
 class SignedVersion:
     """A version with a signature of a key.
@@ -64,9 +68,8 @@ def sign(store: Store, head: TableState, name: str, signer: Signer) -> SignedVer
         SingerlakeError: The signer failed; nothing was changed.
     """
     version = signable(head, name)
-    for note in version.signed:
-        if covers(version, note) and key_of(note.signature) == signer.fingerprint:
-            return SignedVersion(version, note, new=False)
+    if (there := signature_of(version, signer)) is not None:
+        return SignedVersion(version, there, new=False)
     made = _made(head, chain_id(store, head), version, signer)
 
     def draft(present: TableState) -> Entry:
@@ -100,6 +103,23 @@ def signable(head: TableState, name: str) -> FrozenVersion:
             f"--transaction {version.transaction} --again"
         )
     return version
+
+
+def check_signer(signer: Signer) -> None:
+    """Let a signer sign a text whose signature is not kept.
+
+    Raises:
+        SingerlakeError: It cannot.
+    """
+    signer.sign(TRIAL)
+
+
+def signature_of(version: FrozenVersion, signer: Signer) -> SignatureNote | None:
+    """Return a signature by a signer's key of what a version is now; None if there is none."""
+    for note in version.signed:
+        if covers(version, note) and key_of(note.signature) == signer.fingerprint:
+            return note
+    return None
 
 
 def covers(version: FrozenVersion, signed: Signed) -> bool:

@@ -248,7 +248,7 @@ def test_bad_input_is_refused_before_anything_starts(
         (["sign", "tap.s.7"], 3, "no version '7'"),
         (["sign", "tap.s.1", "--key", str(text), "--out", str(tmp_path)], 2, "leave --key out"),
         (["freeze", "tap.s", "--again", "--sign", str(text)], 2, "is not a key of OpenSSH"),
-        (["freeze", "--all", "--sign", str(text)], 2, "--sign is for one table"),
+        (["freeze", "--all", "--again", "--sign", str(text)], 2, "is not a key of OpenSSH"),
         (["verify", "tap.s", "--signed-by", str(text)], 2, "not a file of allowed signers"),
         (["verify", "tap.s", "--signed-by", str(tmp_path / "no")], 2, "cannot be read"),
     ]
