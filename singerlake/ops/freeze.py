@@ -113,28 +113,40 @@ def freeze(
     if options.pointer is None:
         return _frozen(table, options, choice)
     name = pointer_name(options.pointer)
-    before = versions.pointers(table.snapshot()).get(name)
+    began = table.snapshot()
     done = _frozen(table, replace(options, pointer=name), choice)
-    if done.new:  # in one entry with the version
-        number = None if before is None else before[0].number
-        at = done.version.pointed[-1].transaction
-        return replace(done, pointer=Pointed(name, done.version, number, at))
-    moved = point(table.store, table.snapshot(), name, str(done.version.number))
-    return replace(done, pointer=moved)
+    if not done.new:
+        return _pointed(table, began, name, done)
+    before = versions.pointers(began).get(name)  # the move is in one entry with the version
+    number = None if before is None else before[0].number
+    at = done.version.pointed[-1].transaction
+    return replace(done, pointer=Pointed(name, done.version, number, at))
 
 
 def _signed(table: Table, options: FreezeOptions, choice: EngineChoice, signer: Signer) -> Frozen:
     """Freeze, sign, and then move the pointer, so that it never names an unsigned version."""
     name = None if options.pointer is None else pointer_name(options.pointer)
-    before = table.snapshot()
+    began = table.snapshot()
     done = _frozen(table, replace(options, pointer=None), choice)
     signed = sign(table.store, table.snapshot(), str(done.version.number), signer)
     done = replace(done, version=signed.version, signed=signed)
-    if name is None:
-        return done
-    head = table.snapshot()
-    conflicts.check_pointer_unmoved(head, before, name)
-    moved = point(table.store, head, name, str(done.version.number))
+    return done if name is None else _pointed(table, began, name, done)
+
+
+def _pointed(table: Table, began: TableState, name: str, done: Frozen) -> Frozen:
+    """Move a pointer to a version that is there.
+
+    Args:
+        began: The table when the freeze began.
+
+    Raises:
+        ConflictError: The pointer moved to another version since then, perhaps to a newer one.
+    """
+    head, number = table.snapshot(), done.version.number
+    there = versions.pointers(head).get(name)
+    if there is None or there[0].number != number:
+        conflicts.check_pointer_unmoved(head, began, name)
+    moved = point(table.store, head, name, str(number))
     return replace(done, version=moved.version or done.version, pointer=moved)
 
 
