@@ -15,8 +15,8 @@ from msgspec import structs
 from singerlake.errors import UsageError
 from singerlake.format import times
 from singerlake.format.log import Entry, FrozenVersion, Operation
-from singerlake.format.signed_text import content_hash, key_of, signed_text
-from singerlake.format.version_notes import SignatureNote, Signed, VersionSignature
+from singerlake.format.signed_text import content_hash, covers, key_of, signed_text
+from singerlake.format.version_notes import SignatureNote, VersionSignature
 from singerlake.log import conflicts
 from singerlake.log.commit import chain_id, commit, current_user, draft_entry, new_writer_id
 from singerlake.log.table_state import TableState
@@ -120,12 +120,6 @@ def signature_of(version: FrozenVersion, signer: Signer) -> SignatureNote | None
         if covers(version, note) and key_of(note.signature) == signer.fingerprint:
             return note
     return None
-
-
-def covers(version: FrozenVersion, signed: Signed) -> bool:
-    """Tell whether a signature is of what a version is now; if not, rows were erased since."""
-    content = content_hash(signed.salt, version.fingerprint, version.record_fingerprint)
-    return bool(signed.salt) and (signed.rows, signed.content) == (version.rows, content)
 
 
 def _made(head: TableState, chain: str, version: FrozenVersion, signer: Signer) -> VersionSignature:
