@@ -15,7 +15,7 @@ from singerlake.errors import DataError, InvalidNameError, SingerlakeError, Usag
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
-from singerlake.format.signed_text import key_of
+from singerlake.format.signed_text import covers, key_of
 from singerlake.lake import Lake, Table
 from singerlake.log import lake_log, not_copied
 from singerlake.nearest import bare, offer
@@ -155,7 +155,7 @@ def _frozen_json(done: LakeFrozen) -> dict[str, Any]:
         "lake_version": None if done.version is None else as_json(done.version),
         "new": done.new,
         "tables": [
-            {"table": str(name), "new": name in done.made, **structs.asdict(done.tables[name])}
+            {"table": str(name), "new": name in done.made, **version_json(done.tables[name])}
             for name in sorted(done.tables)
         ],
     }
@@ -198,6 +198,18 @@ def pointer_words(table: TableName, done: Pointed) -> str:
         return f"{name} already points to version {done.version.number}"
     before = "" if done.before is None else f" (before: version {done.before})"
     return f"{name} now points to version {done.version.number}{before}"
+
+
+def version_json(version: FrozenVersion) -> dict[str, Any]:
+    """Return a table's version for scripts, with the key of each signature.
+
+    Nothing is checked: ``current`` is whether a signature says what the version is now.
+    """
+    signed = [
+        {**structs.asdict(one), "key": key_of(one.signature), "current": covers(version, one)}
+        for one in version.signed
+    ]
+    return {**structs.asdict(version), "signed": signed}
 
 
 def signed_words(table: TableName, done: SignedVersion) -> str:

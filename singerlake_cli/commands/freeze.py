@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import structs
 
 from singerlake.errors import UsageError
 from singerlake.lake import Lake, Table
@@ -19,6 +18,7 @@ from singerlake_cli.lake_versions import (
     note_comment,
     pointer_words,
     signed_words,
+    version_json,
 )
 from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.signing import signer_of
@@ -171,7 +171,7 @@ def command(
         frozen = freeze(lake_table, options, choice)
     if not frozen.new:
         note_comment(shared, frozen.version.comment, comment)
-    document = {**structs.asdict(frozen.version), "new": frozen.new}
+    document = {**version_json(frozen.version), "new": frozen.new}
     if not publish:
         shared.output.result(lambda: document, lambda: _say(lake_table, frozen))
         return

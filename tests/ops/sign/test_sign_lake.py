@@ -170,7 +170,10 @@ def test_command_prints_what_is_signed_and_what_is_not(tables: Lake, key_of_cli:
     assert f"tap.b version 1 {by} (transaction 3)" in done.stdout
     assert "lake version 1: 2 tables" in done.stdout
     found = run_json(tables, "freeze", "tap", "--sign", "key")
-    assert [len(one["signed"]) for one in found["tables"]] == [1, 1]
+    (listed,) = run_json(tables, "versions", "tap.b")
+    for one in (found["tables"][1], run_json(tables, "freeze", "tap.b"), listed):
+        (signature,) = one["signed"]
+        assert (signature["key"], signature["current"]) == (ADA.fingerprint, True)
 
 
 def test_live_line_waits_while_a_key_may_ask(key_of_cli: Counting) -> None:
