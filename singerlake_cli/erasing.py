@@ -17,13 +17,12 @@ from singerlake.errors import (
     ConflictError,
     InputError,
     NotFoundError,
-    SingerlakeError,
     UsageError,
 )
+from singerlake.ops.erase.certificate_files import CertificateFiles
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake.spreadsheet_cells import is_inert
 from singerlake_cli import output
-from singerlake_cli.certificates import CertificateFiles
 from singerlake_cli.lake_versions import signed_words
 from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
@@ -32,12 +31,10 @@ if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
     from singerlake.format.names import TableName
     from singerlake.lake import Lake
-    from singerlake.ops.erase.check import PublishedPlace
     from singerlake.ops.erase.earlier import Earlier
     from singerlake.ops.erase.plan import Erased as OfTable
     from singerlake.ops.erase.table import EraseRequest
     from singerlake.ops.erase.tables import Erased
-    from singerlake.publish.projection import Target
 
 ELSEWHERE = "copies of the lake, backups, and data derived elsewhere are not searched"
 UNTOLD = (
@@ -145,6 +142,7 @@ def _certify(
 ) -> bool:
     """Search the lake for the rows, and write the certificate; tell whether nothing is left."""
     from singerlake.ops.erase.certificate import certificate
+    from singerlake.ops.erase.published_places import published_places
 
     with working("reading the whole lake for the certificate"):
         places = published_places(lake, asked.projections)
@@ -180,47 +178,6 @@ def _ids(asked: Asked) -> list[str]:
     if asked.file is None:
         return [*dict.fromkeys(asked.ids)]
     return [*dict.fromkeys(ids_of(asked.file))]
-
-
-def published_places(lake: Lake, file: Path | None) -> list[PublishedPlace]:
-    """Find the lake's publications, with the declarations needed to reach them.
-
-    Args:
-        file: The file of declarations; ``projections.yml`` by default.
-
-    Raises:
-        SingerlakeError: The file that is named cannot be read.
-        DamagedError: The lake's own file cannot be.
-    """
-    from singerlake.ops.erase.check import PublishedPlace
-
-    published = lake.annotations(strict=True).published
-    if not published:
-        return []
-    from singerlake.publish.declaration import declared
-    from singerlake.storage.opening import open_store
-    from singerlake.storage.options import from_environment
-
-    targets: dict[str, Target] = {}
-    try:
-        targets = {one.name: one.target for one in declared(file) if one.target is not None}
-    except NotFoundError:
-        if file is not None:
-            raise
-    places = []
-    for name, one in sorted(published.items()):
-        target, store, why = targets.get(name), None, ""
-        try:
-            if target is None or target.uri != one.to:
-                store = open_store(one.to, from_environment())
-            else:
-                target.check_set()
-                store = open_store(one.to, target.options)
-            store.first_key()
-        except SingerlakeError as error:
-            store, why = None, str(error)
-        places.append(PublishedPlace(name, one.tables, one.to, one.format, store, why))
-    return places
 
 
 def ids_of(file: str) -> list[str]:

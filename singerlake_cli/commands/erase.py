@@ -301,6 +301,7 @@ def _checked(
     lake: Lake, sought: Sequence[Sought], name: TableName | None, projections: Path | None
 ) -> Report:
     from singerlake.ops.erase.check import Report, check
+    from singerlake.ops.erase.published_places import published_places
 
     seen = Report()
 
@@ -309,7 +310,7 @@ def _checked(
 
     follow(lambda: (f"{seen.objects:,} objects, {seen.bytes / 1e6:,.0f} MB", 0, 0))
     try:
-        places = erasing.published_places(lake, projections)
+        places = published_places(lake, projections)
     except DataError as error:  # of the lake's own file, which is looked through all the same
         seen.notes.append(f"cannot determine what is published outside the lake: {error}")
         places = []

@@ -17,9 +17,9 @@ from singerlake.format.signed_text import unarmored
 from singerlake.lake import Lake, Table
 from singerlake.ops.erase import tables
 from singerlake.ops.erase.certificate import certificate
+from singerlake.ops.erase.certificate_files import CertificateFiles
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake.ops.erase.table import EraseRequest
-from singerlake_cli.certificates import CertificateFiles
 from tests.build import commit_rows
 from tests.cli.call import run
 from tests.frozen import freeze_here

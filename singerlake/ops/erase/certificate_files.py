@@ -10,7 +10,7 @@ from typing import Any
 
 from singerlake.errors import UsageError
 from singerlake.format.signed_text import armored
-from singerlake_cli.new_file import NewFile
+from singerlake.new_file import NewFile
 
 Sign = Callable[[bytes], str]
 
