@@ -19,7 +19,6 @@ from singerlake.errors import (
     NotFoundError,
     UsageError,
 )
-from singerlake.ops.erase.certificate_files import CertificateFiles
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake.spreadsheet_cells import is_inert
 from singerlake_cli import output
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
     from singerlake.format.names import TableName
     from singerlake.lake import Lake
+    from singerlake.ops.erase.certificate_files import CertificateFiles
     from singerlake.ops.erase.earlier import Earlier
     from singerlake.ops.erase.plan import Erased as OfTable
     from singerlake.ops.erase.table import EraseRequest
@@ -129,6 +129,8 @@ def _certificate_files(asked: Asked) -> CertificateFiles | None:
         return None
     if asked.options.dry_run:
         raise UsageError("--certificate certifies an erasure: leave --dry-run out")
+    from singerlake.ops.erase.certificate_files import CertificateFiles
+
     return CertificateFiles(asked.certificate, signed=asked.options.signer is not None)
 
 
@@ -141,16 +143,12 @@ def _certify(
     files: CertificateFiles,
 ) -> bool:
     """Search the lake for the rows, and write the certificate; tell whether nothing is left."""
-    from singerlake.ops.erase.certificate import certificate
-    from singerlake.ops.erase.published_places import published_places
+    from singerlake.ops.erase.certificate_files import certify
 
     with working("reading the whole lake for the certificate"):
-        places = published_places(lake, asked.projections)
-        found = certificate(lake, rows, asked.options, done, places)
-    signer = asked.options.signer
-    files.write(found, None if signer is None else signer.sign)
+        certified = certify(lake, rows, asked.options, done, files, asked.projections)
     shared.output.note(f"certificate: {', '.join(map(str, files.paths))}")
-    return bool(found["complete"])
+    return bool(certified.certificate and certified.certificate["complete"])
 
 
 def _others(texts: Sequence[str]) -> dict[str, str | None]:
