@@ -1,4 +1,4 @@
-"""The freeze of a small table, moves of a pointer and signatures, under each fault of a store."""
+"""The freeze of a small table, and of several that are signed, under each fault of a store."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from singerlake.lake import Lake
 from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan
-from singerlake.ops.point import point
-from singerlake.ops.sign.sign import sign
 from singerlake.storage.base import Store
 from tests.build import commit_rows
 from tests.faults import plain
@@ -27,12 +24,11 @@ from tests.faults.faulty_store import (
     Kind,
 )
 from tests.faults.kinds import each_kind
-from tests.faults.operations import ID, TAP, DeleteVersion, Drop, Freeze, FreezeLake
+from tests.faults.operations import ADA, ID, TAP, Freeze, FreezeLake
 from tests.faults.plain import Dump
 from tests.frozen import HERE
 from tests.frozen import freeze_here as freeze_small
 from tests.needs import MORE
-from tests.sshsig import Key
 
 
 class FreezeHere(Freeze):
@@ -62,45 +58,6 @@ class FreezeAsHere(FreezeHere):
         assert moves == [version["number"] for version in table.versions]
 
 
-class Point(DeleteVersion):
-    """A pointer from one version to another."""
-
-    name = "point"
-
-    def prepare(self, lake: Lake) -> None:
-        super().prepare(lake)
-        point(lake.store, lake.find(self.table)[0].snapshot(), "current", "1")
-
-    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        point(store, Lake(store).find(self.table)[0].snapshot(), "current", "2")
-
-    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
-        table = plain.tables(dump)[self.table]
-        moves = [entry["pointer"]["version"] for entry in table.log if "pointer" in entry]
-        assert moves in ([[1, 2]] if done else [[1], [1, 2]])
-        assert [version["number"] for version in table.versions] == [1, 2]
-
-
-class Sign(Drop):
-    """A signature of a version, which the independent reader verifies."""
-
-    name = "sign"
-
-    def prepare(self, lake: Lake) -> None:
-        super().prepare(lake)
-        for number in (1, 2):
-            freeze_small(lake.find(self.table)[0], at=number)
-
-    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        sign(store, Lake(store).find(self.table)[0].snapshot(), "1", ADA)
-
-    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
-        table = plain.tables(dump)[self.table]
-        signed = [entry["signature"]["version"] for entry in table.log if "signature" in entry]
-        assert signed in ([[1]] if done else [[], [1]])
-        assert [version["number"] for version in table.versions] == [1, 2]
-
-
 class FreezeLakeSigned(FreezeLake):
     """Two tables as a lake version, of which one has no version yet; each is signed."""
 
@@ -126,7 +83,6 @@ class FreezeLakeSigned(FreezeLake):
             assert made == whole if versions else made in (whole[:1], whole[:2], whole)
 
 
-ADA = Key(Ed25519PrivateKey.from_private_bytes(bytes(32)))
 QUICK = [
     *((kind, "") for kind in (LOST_REPLY, TAKEN, OUTAGE, LOST_THEN_OUTAGE, INTERRUPT)),
     (KILL_AFTER, "_index.json"),
@@ -149,16 +105,6 @@ def bench(processes: None, request: pytest.FixtureRequest) -> Iterator[Bench]:
 @each_kind(QUICK)
 def test_a_small_table_is_frozen_or_not_whatever_fails(bench: Bench, kind: Kind, part: str) -> None:
     bench.run_all(kind, part)
-
-
-@pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("kind", [LOST_REPLY, TAKEN, LOST_THEN_OUTAGE, INTERRUPT, KILL_AFTER])
-@pytest.mark.parametrize("operation", [Point, Sign])
-def test_a_note_on_a_version_is_there_or_not_whatever_fails(
-    operation: type[Drop], kind: Kind
-) -> None:
-    with fast_folder() as folder:
-        Bench(operation(), Folder(folder), folder).run_all(kind, "/transactions/")
 
 
 @pytest.mark.usefixtures("processes")
