@@ -141,6 +141,22 @@ def test_freeze_moves_no_pointer_that_moved_since_it_began(
     assert names(table.snapshot()) == {"current": int(moved_to)}
 
 
+def test_freeze_of_a_new_version_moves_no_pointer_that_moved_since_it_began(
+    table: Table, lake: Lake
+) -> None:
+    """Also if it moved before the lease, for example while Java started."""
+    filled(lake, 3)
+
+    def none(present: TableState) -> None:
+        if not versions.pointers(present):  # before the lease
+            point(table.store, present, "current", "2")
+
+    with pytest.raises(ConflictError, match="moved the pointer"):
+        frozen(table, pointer="current", instead=none)
+    assert names(table.snapshot()) == {"current": 2}
+    assert len(table.snapshot().frozen) == 2
+
+
 def test_freeze_that_meets_no_requirement_moves_no_pointer(table: Table, lake: Lake) -> None:
     frozen(table, pointer="current")
     filled(lake, 3)
