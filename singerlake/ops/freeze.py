@@ -128,7 +128,16 @@ def _signed(table: Table, options: FreezeOptions, choice: EngineChoice, signer: 
     name = None if options.pointer is None else pointer_name(options.pointer)
     began = table.snapshot()
     done = _frozen(table, began, replace(options, pointer=None), choice)
-    signed = sign(table.store, table.snapshot(), str(done.version.number), signer)
+    number = done.version.number
+    try:
+        signed = sign(table.store, table.snapshot(), str(number), signer)
+    except SingerlakeError as error:
+        made = "was frozen" if done.new else "is there"
+        still = "" if name is None else f", and the pointer @{name} did not move"
+        raise type(error)(
+            f"{error}; version {number} of {table.name} {made} and is not signed{still}: sign it "
+            f"with singerlake sign {table.name}.{number}"
+        ) from error
     done = replace(done, version=signed.version, signed=signed)
     return done if name is None else _pointed(table, began, name, done)
 
