@@ -15,8 +15,7 @@ from singerlake.ops.erase.documents import Members
 from singerlake.ops.erase.parquet import decoded
 
 _BASE64 = re.compile(rb'"message_base64\\*"\s*:\s*\\*"([A-Za-z0-9+/=\\]+)')
-COLUMNS = (b'"message"', b'"digest"')
-"""Columns by which a row with a rejected line is recognised, as JSON has them."""
+_COLUMNS = [b'"%b"' % name.encode() for name in documents.OF_REJECTED]
 NOT_PLAIN = rb"\\u00[01]"
 """A character that a rejected line has only in another encoding than UTF-8, or in a container."""
 
@@ -84,7 +83,7 @@ def in_base64(batch: bytes, before: int) -> Iterator[tuple[bytes, int]]:
 
 def may_have_messages(batch: bytes) -> bool:
     """Tell whether some of these lines may be rows that keep a rejected line as a text."""
-    return all(name in batch for name in COLUMNS)
+    return all(name in batch for name in _COLUMNS)
 
 
 def messages_in(row: bytes) -> Iterator[bytes]:
@@ -92,7 +91,7 @@ def messages_in(row: bytes) -> Iterator[bytes]:
     found, _ = documents.embedded(row.decode("utf-8", "replace"))
     for document in found:
         for members in (document, *documents.all_of(document, "record")):
-            if isinstance(members, Members) and "digest" in members:
-                for message in documents.all_of(members, "message"):
+            if isinstance(members, Members) and documents.keeps_rejected(members):
+                for message in documents.all_of(members, documents.REFUSED):
                     if isinstance(message, str):
                         yield message.encode("utf-8", "surrogatepass")

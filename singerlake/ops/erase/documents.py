@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +14,12 @@ _BETWEEN = " \t\r\n,[\ufeff\ufffd"
 """What may stand before an object: white space, the marks of an encoding, another of a list."""
 _BEGINS = re.compile(r"\{\s*(?:\\*\"|\\*$)")
 """An object that was cut off: its first name begins, or nothing does. Packed bytes have braces."""
+
+
+REFUSED, REFUSED_BASE64 = "message", "message_base64"
+"""Columns of rejected lines, in the tables that keep them."""
+OF_REJECTED = (REFUSED_BASE64, REFUSED, "digest", "reason")
+"""Columns by which a row that keeps a rejected line is recognised, the rarest first."""
 
 
 class Members(dict[str, Any]):
@@ -66,6 +72,11 @@ def embedded(text: str) -> tuple[Sequence[Members], str]:
             end = after
         at = text.find("{", after)
     return found, cut_off
+
+
+def keeps_rejected(columns: Container[str]) -> bool:
+    """Tell whether rows with these columns keep rejected lines."""
+    return all(name in columns for name in OF_REJECTED)
 
 
 def all_of(row: Mapping[str, Any], name: str) -> Sequence[Any]:

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from singerlake.format import times
 from singerlake.ops.erase import spelling
-from singerlake.ops.erase.documents import Members
-from singerlake.ops.erase.sought import REFUSED, REFUSED_BASE64, Key, Sought, Text
+from singerlake.ops.erase.documents import OF_REJECTED, REFUSED, REFUSED_BASE64, Members
+from singerlake.ops.erase.sought import Key, Sought, Text
 
 BATCH_ROWS = 8192
 _WITH_DICTIONARY = {"PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "BIT_PACKED"}
@@ -34,7 +34,7 @@ def batches(file: pq.ParquetFile, sought: Sequence[Sought]) -> Iterator[pa.Recor
     """Read a file, some rows at a time, and of its columns those that what is sought may be in."""
     wanted = None
     if not any(isinstance(one, Text) for one in sought):
-        wanted = sorted({*_key_columns(sought), REFUSED, REFUSED_BASE64} & {*_names(file)})
+        wanted = sorted({*_key_columns(sought), *OF_REJECTED} & {*_names(file)})
     if wanted != []:
         yield from file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False)
 

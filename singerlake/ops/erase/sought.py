@@ -17,7 +17,7 @@ from typing import Any
 
 from singerlake.errors import UsageError
 from singerlake.format import times
-from singerlake.format.names import REJECTED, TableName
+from singerlake.format.names import TableName
 from singerlake.format.types import Kind, columns_of
 from singerlake.log.table_state import TableState
 from singerlake.ops.erase import documents, spelling
@@ -28,8 +28,6 @@ OF_TIME = frozenset({Kind.DATE, Kind.TIMESTAMP})
 MAX_DEPTH = 4
 """How deep JSON documents may be strings within others: a refused line is one in its row's line."""
 
-REFUSED, REFUSED_BASE64 = "message", "message_base64"
-"""Columns of rejected lines, in the tables that keep them."""
 _EXPONENT = rb"(?:^|[^0-9A-Za-z.])(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]"
 """A number with an exponent may be any number; no escape such as ``\\u00e9`` is one."""
 _ESCAPED_DIGIT = rb"\\+u003[0-9]"
@@ -200,7 +198,7 @@ class Key(Sought):
 
         A rejected line has a number, and a key may be called so.
         """
-        return REFUSED_BASE64 not in columns or self._table.stream.endswith(REJECTED)
+        return not documents.keeps_rejected(columns) or documents.keeps_rejected(self._kinds)
 
     def _may_be(self, key: tuple[str, ...], values: tuple[str, ...]) -> bool:
         """Tell whether columns can have the values: else none would be found, whatever is there."""

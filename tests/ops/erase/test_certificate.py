@@ -176,7 +176,8 @@ def test_certificate_names_what_a_search_by_key_cannot_decide(
 ) -> None:
     """Rejected lines may name her in another way, and other tables may have rows of hers."""
     columns = SCHEMA.schema["properties"]
-    row = {"digest": "0", "message": json.dumps({"id": ADA}), "message_base64": None}
+    row = {"digest": "0", "reason": "why", "message_base64": None}
+    row["message"] = json.dumps({"id": ADA})
     commit_rows(lake, "tap.people__rejected", columns, ["digest"], [{**row, "message": NAME}])
     commit_rows(lake, "tap.orders", COLUMNS, ["id"], [{"id": "1", "name": "x"}])
     commit_rows(lake, "tap.orders__rejected", columns, ["digest"], [row])

@@ -136,7 +136,8 @@ def test_search_lists_the_dead_letter_tables_that_an_erasure_refuses_for(
 
 def test_each_rejected_line_counts_once(lake: Lake) -> None:
     lines = [OBJECTS["a record"], PLACES["behind a log's prefix"](OBJECTS["a bare object"])]
-    rows = [{"digest": str(n), "message": line} for n, line in enumerate(lines)]
+    same = {"reason": "why", "message_base64": None}
+    rows = [{"digest": str(n), "message": line, **same} for n, line in enumerate(lines)]
     columns = SCHEMA.schema["properties"]
     commit_rows(lake, f"{TABLE}__rejected", columns, ["digest"], [*rows])
     both = call.run_json(
@@ -223,12 +224,25 @@ def test_members_of_the_rejection_itself_are_no_key(lake: Lake) -> None:
     """A table may be keyed by ``line``; its rows are in the line, not in what is said of it."""
     commit_rows(lake, TABLE, {"line": {"type": "integer"}}, ["line"], [{"line": 1}])
     reject(lake, b"INFO not a message")
-    data = planted.parquet(line=[17], message=["INFO"], message_base64=[None])
+    said = {"digest": ["0"], "line": [17], "reason": ["why"]}
+    data = planted.parquet(message=["INFO"], message_base64=[None], **said)
     planted.plant(lake.store, f"index/{harness.TAP}/o__rejected/3/part-{0:032x}.parquet", data)
     assert searched(lake, "17", code=0) == refused(lake, "17") == []
     reject(lake, b'INFO {"line": 17}')
     assert searched(lake, "17") == [f"{TABLE}__rejected"]
     assert refused(lake, "17") == [f"{TABLE}__rejected contains these rows, or may contain them"]
+
+
+def test_table_with_columns_called_like_those_of_rejected_lines(lake: Lake) -> None:
+    """Its rows are its own, and objects within its texts are no rows of it."""
+    columns = {name: {"type": ["null", "string"]} for name in ("name", "message", "digest")}
+    row = {"name": PERSON, "message": json.dumps({"name": "Ann"}), "digest": "0"}
+    commit_rows(lake, TABLE, columns, ["name"], [row])
+    assert searched(lake, "Ann", code=0) == []
+    assert searched(lake, PERSON) == [TABLE]
+    columns |= {name: {"type": "string"} for name in ("message_base64", "reason")}
+    commit_rows(lake, TABLE, columns, ["name"], [row | {"message_base64": "", "reason": ""}])
+    assert searched(lake, PERSON) == [TABLE] * 2
 
 
 def test_rejected_lines_of_another_table_are_only_mentioned(lake: Lake) -> None:
@@ -252,7 +266,7 @@ def test_stream_with_a_name_like_a_dead_letter_table_has_rows_of_its_own(lake: L
 
 def test_dead_letter_tables_of_other_taps_are_others(lake: Lake) -> None:
     columns = SCHEMA.schema["properties"]
-    row = {"digest": "0", "message": OBJECTS["a record"], "message_base64": None}
+    row = {"digest": "0", "message": OBJECTS["a record"], "message_base64": None, "reason": "x"}
     commit_rows(lake, "tap-more.gone__rejected", columns, ["digest"], [row])
     assert searched(lake, PERSON, code=0) == refused(lake, PERSON) == []
 
