@@ -7,8 +7,9 @@ import gzip
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from unicodedata import normalize
 
 import pytest
@@ -17,12 +18,15 @@ from singerlake.errors import SingerlakeError
 from singerlake.format.annotations import Publication
 from singerlake.format.names import TableName
 from singerlake.format.refused_lines import SCHEMA
+from singerlake.format.types import Kind
 from singerlake.lake import Lake
 from singerlake.ops.drop import drop_table
 from singerlake.ops.erase import obstacles
+from singerlake.ops.erase.scan import Scanner
+from singerlake.ops.erase.sought import Key, KeyNames, Text
 from singerlake.overlay.alter import AlterOptions
 from singerlake.publish import registry
-from tests.build import commit_rows
+from tests.build import commit_rows, record_line
 from tests.cli import call
 from tests.ops.erase import planted
 from tests.target import harness
@@ -71,22 +75,30 @@ LINES = {
     for (what, text), (where, how) in itertools.product(OBJECTS.items(), WAYS)
     if "undeclared" not in what  # in a file, it is another table's
 }
-LETTERS = {"the table's": "o__rejected", "the tap's": "__rejected", "no table's": "gone__rejected"}
+LETTERS = ("o__rejected", "__rejected", "gone__rejected")
+"""The table's, the tap's, and that of a stream that has no table."""
 
 
 def person_of(what: str) -> str:
     return IN_LATIN if what.endswith("Latin-1") else PERSON
 
 
-def reject(lake: Lake, line: bytes, stream: str = "o__rejected", **said: Any) -> None:
-    """Commit a line to a dead-letter table, as the target does."""
+def row_of(line: bytes, digest: str = "0") -> dict[str, Any]:
+    """The row of a line in a dead-letter table, as the target writes it."""
+    row: dict[str, Any] = {"digest": digest, "line": 17, "file": None, "stream": None}
+    row |= {"reason": "why", "message": None, "message_base64": None}
     try:
-        row: dict[str, Any] = {"message": line.decode(), "message_base64": None}
+        row["message"] = line.decode()
     except UnicodeDecodeError:
-        row = {"message": None, "message_base64": base64.b64encode(line).decode()}
-    row |= {"digest": "0", "line": 17, "file": None, "stream": None, "reason": "why"}
+        row["message_base64"] = base64.b64encode(line).decode()
+    return row
+
+
+def reject(lake: Lake, *lines: bytes, to: str = "o__rejected", **said: Any) -> None:
+    """Commit lines to a dead-letter table."""
+    rows: list[Any] = [row_of(line, str(number)) for number, line in enumerate(lines)]
     columns = SCHEMA.schema["properties"]
-    commit_rows(lake, f"{harness.TAP}.{stream}", columns, ["digest"], [row], metadata=said or None)
+    commit_rows(lake, f"{harness.TAP}.{to}", columns, ["digest"], rows, metadata=said or None)
 
 
 def searched(lake: Lake, key: str, code: int = 5) -> list[str]:
@@ -108,38 +120,67 @@ def lake(lake: Lake) -> Lake:
     return lake
 
 
+@dataclass(frozen=True)
+class Bytes:
+    """An object that is read from memory."""
+
+    data: bytes
+    name: str = "x"
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read(self, start: int, length: int) -> bytes:
+        return self.data[start : start + length]
+
+
+def seen(data: bytes, person: str) -> dict[str, int]:
+    """What is found of a person in an object, by key and by text, and how often."""
+    keys = KeyNames(TableName(harness.TAP, "o"), [("name",)], {"name": frozenset({Kind.STRING})})
+    scanner = Scanner([Key("key", person, keys), Text("text", person)], only_own=False)
+    counts = scanner.look(cast("Any", Bytes(data))).counts
+    return {one.label: count for one, count in counts.items()}
+
+
 @pytest.mark.parametrize("what", LINES)
-def test_rejected_line_is_found_like_a_file_of_the_same_bytes(lake: Lake, what: str) -> None:
-    person = person_of(what)
-    planted.plant(lake.store, "backup/x", LINES[what])
-    assert searched(lake, person) == [None], "as a file"
-    lake.store.delete("backup/x")
-    reject(lake, LINES[what])
-    assert searched(lake, person) == [f"{TABLE}__rejected"]
-    assert refused(lake, person) == [f"{TABLE}__rejected contains these rows, or may contain them"]
-    by_text = call.run_json(lake, "erase", "--search", "--text", person, code=5)["found"]
-    assert [one["table"] for one in by_text] == [f"{TABLE}__rejected"]
-    assert searched(lake, "Zoë", code=0) == refused(lake, "Zoë") == []
+def test_rejected_line_is_found_like_a_file_of_the_same_bytes(what: str) -> None:
+    person, line = person_of(what), LINES[what]
+    block = gzip.compress(record_line("o__rejected", row_of(line)), mtime=0)
+    parquet = planted.parquet(**{name: [value] for name, value in row_of(line).items()})
+    assert seen(line, person) == seen(block, person) == {"key": 1, "text": 1}
+    assert seen(parquet, person).keys() == {"key", "text"}
+    assert not any("key" in seen(one, "Zoë") for one in (line, block, parquet))
 
 
-@pytest.mark.parametrize("letters", LETTERS.values(), ids=[*LETTERS])
-@pytest.mark.parametrize("what", OBJECTS)
+@pytest.mark.parametrize(
+    ("letters", "line"),
+    [
+        *itertools.product(["__rejected"], OBJECTS),
+        *itertools.product(["o__rejected", "gone__rejected"], ["a record", "a bare object"]),
+    ],
+)
 def test_search_lists_the_dead_letter_tables_that_an_erasure_refuses_for(
-    lake: Lake, letters: str, what: str
+    lake: Lake, letters: str, line: str
 ) -> None:
-    reject(lake, OBJECTS[what].encode(), letters)
-    name = f"{harness.TAP}.{letters}"
-    assert searched(lake, PERSON) == [name]
-    assert refused(lake, PERSON) == [f"{name} contains these rows, or may contain them"]
+    reject(lake, OBJECTS[line].encode(), to=letters)
+    refused_and_listed(lake, f"{harness.TAP}.{letters}", PERSON)
+
+
+@pytest.mark.parametrize("how", ENCODINGS)
+def test_rejected_line_in_another_encoding_is_refused_for(lake: Lake, how: str) -> None:
+    reject(lake, ENCODINGS[how](f"INFO {_record(PERSON)}"))
+    refused_and_listed(lake, f"{TABLE}__rejected", person_of(how))
+
+
+def refused_and_listed(lake: Lake, name: str, person: str) -> None:
+    assert searched(lake, person) == [name]
+    assert refused(lake, person) == [f"{name} contains these rows, or may contain them"]
     assert searched(lake, "Zoë", code=0) == refused(lake, "Zoë") == []
 
 
 def test_each_rejected_line_counts_once(lake: Lake) -> None:
-    lines = [OBJECTS["a record"], PLACES["behind a log's prefix"](OBJECTS["a bare object"])]
-    same = {"reason": "why", "message_base64": None}
-    rows = [{"digest": str(n), "message": line, **same} for n, line in enumerate(lines)]
-    columns = SCHEMA.schema["properties"]
-    commit_rows(lake, f"{TABLE}__rejected", columns, ["digest"], [*rows])
+    reject(lake, OBJECTS["a record"].encode(), f"INFO {OBJECTS['a bare object']}".encode())
     both = call.run_json(
         lake, "erase", "--search", TABLE, "--key", PERSON, "--text", PERSON, code=5
     )["found"]
@@ -186,46 +227,33 @@ def test_texts_that_are_given_decomposed_are_found_in_other_encodings(
     assert [one["key"] for one in found] == ["backup/x"]
 
 
-@pytest.mark.parametrize("how", ENCODINGS)
-def test_rejected_line_in_a_materialized_snapshot_is_found(lake: Lake, how: str) -> None:
-    line = ENCODINGS[how](f"INFO {_record(PERSON)}")
-    data = planted.parquet(message_base64=[None, base64.b64encode(line).decode()])
-    key = f"index/{harness.TAP}/o__rejected/3/part-{0:032x}.parquet"
-    planted.plant(lake.store, key, data)
-    found = call.run_json(lake, "erase", "--search", TABLE, "--key", person_of(how), code=5)[
-        "found"
-    ]
-    assert [(one["key"], one["count"]) for one in found] == [(key, 1)]
-    assert searched(lake, "Zoë", code=0) == []
+NO_KEYS = [
+    '{"id": 47110}',
+    '{"id": 14711, "other": 4711}',
+    'INFO row 4711 of 4711 {"id": 47110}',
+    "INFO row 4711 took 4711 ms",
+    'INFO 4711 {"type": "RECORD", "stream": "o", "record": {"id": 47110, "x": 01}}',
+    '{"type": "RECORD", "stream": "o", "record": {"id": 47110, "x": 01}}',
+    '{"type": "RECORD", "stream": "o", "record": {"id": 1, "customer": {"id": 4711}}}',
+    'x = {"id": f(4711)}',
+]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"id": 47110}',
-        '{"id": 14711, "other": 4711}',
-        'INFO row 4711 of 4711 {"id": 47110}',
-        "INFO row 4711 took 4711 ms",
-        'INFO 4711 {"type": "RECORD", "stream": "o", "record": {"id": 47110, "x": 01}}',
-        '{"type": "RECORD", "stream": "o", "record": {"id": 47110, "x": 01}}',
-        '{"type": "RECORD", "stream": "o", "record": {"id": 1, "customer": {"id": 4711}}}',
-        'x = {"id": f(4711)}',
-    ],
-)
-@pytest.mark.parametrize("how", ["as it is", "in UTF-16", "in UTF-16, little endian"])
-def test_numbers_in_rejected_lines_that_are_no_key(lake: Lake, line: str, how: str) -> None:
+@pytest.mark.parametrize("letters", LETTERS)
+def test_numbers_in_rejected_lines_that_are_no_key(lake: Lake, letters: str) -> None:
     commit_rows(lake, TABLE, {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
-    for letters in LETTERS.values():
-        reject(lake, ENCODINGS[how](line), letters)
+    encodings = [ENCODINGS[how] for how in ("as it is", "in UTF-16", "in UTF-16, little endian")]
+    reject(lake, *(encode(line) for line in NO_KEYS for encode in encodings), to=letters)
     assert searched(lake, "4711", code=0) == refused(lake, "4711") == []
+    reject(lake, b'INFO {"id": 4711}', to=letters)
+    assert searched(lake, "4711") == [f"{harness.TAP}.{letters}"]
 
 
 def test_members_of_the_rejection_itself_are_no_key(lake: Lake) -> None:
     """A table may be keyed by ``line``; its rows are in the line, not in what is said of it."""
     commit_rows(lake, TABLE, {"line": {"type": "integer"}}, ["line"], [{"line": 1}])
     reject(lake, b"INFO not a message")
-    said = {"digest": ["0"], "line": [17], "reason": ["why"]}
-    data = planted.parquet(message=["INFO"], message_base64=[None], **said)
+    data = planted.parquet(**{name: [value] for name, value in row_of(b"INFO").items()})
     planted.plant(lake.store, f"index/{harness.TAP}/o__rejected/3/part-{0:032x}.parquet", data)
     assert searched(lake, "17", code=0) == refused(lake, "17") == []
     reject(lake, b'INFO {"line": 17}')
@@ -249,7 +277,7 @@ def test_rejected_lines_of_another_table_are_only_mentioned(lake: Lake) -> None:
     """Until that table is dropped: then a stream map may have written its stream to this one."""
     other = f"{harness.TAP}.gone"
     commit_rows(lake, other, COLUMNS, ["name"], [{"name": "Bob", "v": 1}])
-    reject(lake, OBJECTS["a record"].encode(), "gone__rejected")
+    reject(lake, OBJECTS["a record"].encode(), to="gone__rejected")
     ask = ("erase", "--search", TABLE, "--key", PERSON)
     assert call.run_json(lake, *ask)["alike"] == {f"{other}__rejected": 1}
     assert refused(lake, PERSON) == []
@@ -266,7 +294,7 @@ def test_stream_with_a_name_like_a_dead_letter_table_has_rows_of_its_own(lake: L
 
 def test_dead_letter_tables_of_other_taps_are_others(lake: Lake) -> None:
     columns = SCHEMA.schema["properties"]
-    row = {"digest": "0", "message": OBJECTS["a record"], "message_base64": None, "reason": "x"}
+    row = row_of(OBJECTS["a record"].encode())
     commit_rows(lake, "tap-more.gone__rejected", columns, ["digest"], [row])
     assert searched(lake, PERSON, code=0) == refused(lake, PERSON) == []
 
@@ -287,12 +315,12 @@ def test_what_is_derived_from_or_published_of_rejected_lines_counts(
     assert refused(lake, PERSON) == ["staging.x contains these rows, or may contain them"]
 
 
-@pytest.mark.parametrize("letters", LETTERS.values(), ids=[*LETTERS])
+@pytest.mark.parametrize("letters", LETTERS)
 def test_words_about_rejected_lines_count_like_words_about_the_table(
     lake: Lake, letters: str
 ) -> None:
     name = f"{harness.TAP}.{letters}"
-    reject(lake, b"INFO not a message", letters, comment=f"{PERSON} asked")
+    reject(lake, b"INFO not a message", to=letters, comment=f"{PERSON} asked")
     (one,) = refused(lake, PERSON)
     assert one.startswith(f"text in log entries of {name} that names one of these rows")
     assert refused(lake, "Bob") == []
