@@ -242,4 +242,7 @@ def test_commands_need_no_java(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> N
     assert run_json(lake, "update", NAME, *sets)["updated"] == 2
     assert run_json(lake, "delete", NAME, "--where", "d = 7")["deleted"] == 2
     refused = run(lake, "delete", NAME, "--where", "id + 1 = 2", "--engine", "local")
-    assert (refused.exit_code, "a change with the sign + needs Spark" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "a change with the sign + needs Spark" in refused.stderr) == (
+        2,
+        True,
+    )
