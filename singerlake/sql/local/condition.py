@@ -42,9 +42,24 @@ def check_condition(state: TableState, where: str) -> None:
         InvalidQueryError: It names a column that the table does not have.
     """
     columns: Columns = columns_of(state, row_metadata=True)
-    tree = parsed(selecting(state, [columns[0][0]], where))
+    tree = _parsed(selecting(state, [columns[0][0]], where))
+    Statement(tree, lambda relation: (state.table, columns, len(relation.parts))).answered()
+
+
+def condition_tree(sql: str) -> exp.Expr:
+    """Read a condition by itself.
+
+    Raises:
+        OutsideError: It is outside of the set, or more than a condition.
+    """
+    tree: exp.Expr = _parsed(f"select * from t where ({sql}\n)").args["where"].this  # noqa: S608
+    return tree
+
+
+def _parsed(sql: str) -> exp.Select:
+    tree = parsed(sql)
     brackets = tree.args["where"].this if tree.args.get("where") else None
     more = {name for name, value in tree.args.items() if value} - _PARTS
     if type(brackets) is not exp.Paren or more:  # such as: 1) or (1
         raise OutsideError("something else than a condition")
-    Statement(tree, lambda relation: (state.table, columns, len(relation.parts))).answered()
+    return tree

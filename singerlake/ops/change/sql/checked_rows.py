@@ -16,11 +16,12 @@ from singerlake.ops.change.delta import Delta
 from singerlake.ops.change.plan import ChangePlan
 from singerlake.ops.change.present_rows import PresentRows
 from singerlake.ops.change.sql.state_after import check_outcome
+from singerlake.ops.freeze import violations_error
 from singerlake.rows.batches.row_columns import PROVENANCE, row_schema
 from singerlake.rows.blocks.block_reader import combined
 from singerlake.rows.state.shape import Shape
 from singerlake.sql.state import from_blocks, index_build, index_rows
-from singerlake.sql.violations import check_constraints, violations_error
+from singerlake.sql.violations import check_constraints
 
 
 class CheckedRows(PresentRows):

@@ -1,0 +1,120 @@
+"""The choice of what checks the constraints of a table: DuckDB in this process, or Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from singerlake import extras
+from singerlake.engine.base import Engine
+from singerlake.engine.choice import LOCAL, SPARK, EngineChoice
+from singerlake.engine.local import LocalEngine
+from singerlake.errors import UsageError
+from singerlake.format.overlay import Constraint
+from singerlake.lake import Table
+from singerlake.log.table_state import TableState
+from singerlake.rows.batches.steps import Batches
+from singerlake.rows.batches.violations import Violation
+from singerlake.rows.state.shape import Shape, shape_of
+from singerlake.snapshot import building
+from singerlake.snapshot.state_reader import StateReader
+from singerlake.sql.answers import LIBRARIES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WHAT = "checking constraints"
+
+
+def asked_of_spark(
+    choice: EngineChoice, state: TableState, constraints: Mapping[str, Constraint]
+) -> str | None:
+    """Say what only Spark can check of some constraints, in words; None if there is nothing.
+
+    Args:
+        state: The table, as its rows are read.
+
+    Raises:
+        RuntimeMissingError: Only this process may be used, and DuckDB is not installed.
+    """
+    if not constraints or choice.name == SPARK:
+        return None
+    if not extras.installed(*LIBRARIES):
+        if choice.name == LOCAL:
+            for library in LIBRARIES:
+                extras.require(library, "a constraint with the engine local", extra="sql")
+        return f"the constraints of {state.table}"
+    from singerlake.sql.local.constraints import check_in_set
+    from singerlake.sql.local.outside import OutsideError
+
+    try:
+        check_in_set(shape_of(state), constraints)
+    except OutsideError as error:
+        return f"{error.construct} of {state.table}"
+    return None
+
+
+def check_constraints(
+    choice: EngineChoice,
+    engine: Engine[Any],
+    shape: Shape,
+    constraints: Mapping[str, Constraint],
+    here: Callable[[list[str]], Batches],
+    on_spark: Callable[[SparkSession], list[Violation]],
+) -> list[Violation]:
+    """Find the rows that violate constraints.
+
+    Args:
+        choice: The engines that may check them.
+        engine: The one that was chosen; see :func:`asked_of_spark`.
+        constraints: By name.
+        here: Gives the rows, as DuckDB reads them.
+        on_spark: Has Spark find them.
+
+    Raises:
+        UsageError: Only this process may be used, and DuckDB cannot check them.
+    """
+    if not constraints:
+        return []
+    if isinstance(engine, LocalEngine):
+        from singerlake.sql.local.constraints import ConstraintChecks
+        from singerlake.sql.local.outside import OutsideError
+
+        try:
+            return ConstraintChecks(shape, constraints).violations(here)
+        except OutsideError as error:  # such as of memory that is not enough
+            if choice.name == LOCAL:
+                raise UsageError(
+                    f"{WHAT} with {error.construct} needs Spark: use the engine auto or spark"
+                ) from None
+            engine = choice.spark_engine(WHAT)
+    from singerlake.engine.spark.engine import SparkEngine
+    from singerlake.engine.spark.jvm.failures import plain_errors
+
+    if not isinstance(engine, SparkEngine):
+        raise TypeError("constraints are checked by DuckDB or Spark")
+    with plain_errors():
+        return on_spark(engine.spark)
+
+
+def broken_constraints(
+    choice: EngineChoice, engine: Engine[Any], table: Table, snapshot: TableState
+) -> list[Violation]:
+    """Find the constraints that the rows of a state violate, in its materialized snapshot.
+
+    Args:
+        choice: The engines that may check them.
+        engine: The one that was chosen.
+    """
+    if not (asked := snapshot.overlay.constraints):
+        return []
+    built = building.ensure(engine, table, snapshot, shown=True)
+
+    def on_spark(spark: SparkSession) -> list[Violation]:
+        from singerlake.sql import violations
+        from singerlake.sql.state import index_rows
+
+        return violations.check_constraints(index_rows.rows(spark, built), built.shape, asked)
+
+    here = StateReader.proven(built).rows
+    return check_constraints(choice, engine, built.shape, asked, here, on_spark)
