@@ -21,9 +21,11 @@ from singerlake.format.constraint_types import NUMBERS, TEXTS, edge
 from singerlake.format.overlay import Constraint
 from singerlake.format.overlay_words import constraint_words
 from singerlake.format.types import DIGITS, INTEGER, Columns, Kind, Type
-from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, alias
+from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, TYPES, alias
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.batches.violations import FIRST, Violation, repeated, shown, shown_columns
+from singerlake.rows.input.rows import LINE, SOURCE
+from singerlake.rows.input.rows import TYPES as GIVEN_TYPES
 from singerlake.rows.state.shape import Shape
 from singerlake.rows.validation.pattern_step import PatternStep
 from singerlake.sql.local import duck
@@ -34,6 +36,7 @@ from singerlake.sql.local.relation_rows import clock_type, clocks
 from singerlake.sql.local.statement import Answered
 from singerlake.sql.local.values import number, time, words
 
+_POSITION = (f"t0.{BLOCK}", f"CAST(t0.{ORDINAL} AS BIGINT)")
 _DIGITS = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 Rows: TypeAlias = Callable[[list[str]], Batches]
@@ -116,6 +119,42 @@ class ConstraintChecks:
         )
         return [*found, *(one for one in repeats if one.rows)]
 
+    def of_change(self, name: str, rows: Rows, most: int) -> tuple[int, pa.Table]:
+        """Count the rows of a change that break a constraint, and return the first of them.
+
+        Args:
+            rows: Gives all rows as they will be, with source and line, which are null in rows that
+                stay; block and ordinal are null in new ones.
+            most: How many rows are returned.
+
+        Returns:
+            Source and line, in how many rows the values are if it is ``unique``, the key (or block
+            and ordinal), and the constraint's columns.
+        """
+        one, writer, types = self.asked[name], Writer(self._resolved), dict(self.shape.columns)
+        columns = [*self.shape.key_names, *one.columns]
+        own = [*([] if self.shape.keys else _POSITION), *map(self._column, columns)]
+        named = list(map(self._column, one.columns))
+        if one.kind == "unique":
+            times = f"count(*) OVER (PARTITION BY {', '.join(named)})"
+            broken = " AND ".join(f"{column} IS NOT NULL" for column in named)
+        else:
+            times, broken = "CAST(NULL AS BIGINT)", self._broken(writer, one)
+        cells = [f"{cell} AS v{number}" for number, cell in enumerate(own)]
+        inner = [f"SELECT CAST(t0.{SOURCE} AS BIGINT) AS s, t0.{LINE} AS l, {times} AS n,"]
+        inner += [", ".join(cells), f"FROM t0 WHERE {broken}"]
+        wanted = "s IS NOT NULL" + (" AND n > 1" if one.kind == "unique" else "")
+        order = [f"CAST(v{number} AS VARCHAR)" for number in range(len(self.shape.keys) or 2)]
+        parts = ["SELECT CAST(count(*) OVER () AS BIGINT), *", f"FROM ({' '.join(inner)})"]
+        parts.append(f"WHERE {wanted} ORDER BY s, l NULLS FIRST, {', '.join(order)}")
+        given = [("total", INTEGER), ("source", INTEGER), ("line", INTEGER), ("n", INTEGER)]
+        given += [] if self.shape.keys else [("block", INTEGER), ("ordinal", INTEGER)]
+        given += [(column, types[column]) for column in columns]
+        sql = f"{' '.join(parts)} LIMIT {most}"
+        found = self._answered(sql, writer.texts, tuple(given), rows, placed=True)
+        total = found.column(0)[0].as_py() if len(found) else 0
+        return total, found.select(range(1, len(given)))
+
     def write(self, name: str) -> tuple[str, list[str]]:
         """Write what shows the rows that break a constraint, and the strings in it."""
         one = self.asked[name]
@@ -123,9 +162,10 @@ class ConstraintChecks:
             return self._repeats(one), []
         writer = Writer(self._resolved)
         columns = shown_columns(self.shape.key_names, one)
-        chosen = [f"t0.{BLOCK}", f"CAST(t0.{ORDINAL} AS BIGINT)", *map(self._column, columns)]
+        chosen = [*_POSITION, *map(self._column, columns)]
         parts = [f"SELECT {', '.join(chosen)}", f"FROM t0 WHERE {self._broken(writer, one)}"]
-        parts.append(f"ORDER BY t0.{BLOCK}, t0.{ORDINAL} LIMIT {FIRST}")
+        order = f"t0.{BLOCK} NULLS FIRST, t0.{ORDINAL} NULLS FIRST"
+        parts.append(f"ORDER BY {order} LIMIT {FIRST}")
         return " ".join(parts), writer.texts
 
     def _totals(self, asked: Mapping[str, Constraint], rows: Rows) -> dict[str, int]:
@@ -170,16 +210,18 @@ class ConstraintChecks:
         first = repeated(found.select(range(2, len(given))), one.columns)
         return Violation(name, constraint_words(one), total, first, groups)
 
-    def _answered(self, sql: str, texts: list[str], columns: Columns, rows: Rows) -> pa.Table:
+    def _answered(
+        self, sql: str, texts: list[str], columns: Columns, rows: Rows, *, placed: bool = False
+    ) -> pa.Table:
         statement = Answered(sql, texts, columns, [self.read])
-        batches = duck.answered(statement, [lambda: self._opened(rows)])
+        batches = duck.answered(statement, [lambda: self._opened(rows, placed=placed)])
         return pa.Table.from_batches(batches, duck.schema_of(columns))
 
-    def _opened(self, rows: Rows) -> tuple[pa.Schema, Batches]:
+    def _opened(self, rows: Rows, *, placed: bool) -> tuple[pa.Schema, Batches]:
         fields = [
             *((alias(index), clock_type(self.shape.columns[index][1])) for index in self.read),
-            (BLOCK, pa.int64()),
-            (ORDINAL, pa.int32()),
+            *((name, TYPES[name]) for name in (BLOCK, ORDINAL)),
+            *((name, GIVEN_TYPES[name]) for name in ((SOURCE, LINE) if placed else ())),
         ]
         broken = [(f"broken{place}", pa.bool_()) for place in range(len(self.patterns))]
         names = [name for name, _ in fields]

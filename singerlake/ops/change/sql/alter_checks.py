@@ -6,7 +6,8 @@ from singerlake.engine.spark.engine import SparkEngine
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.errors import InvalidQueryError
 from singerlake.lake import Table
-from singerlake.ops.change.sql.state_after import check_defaults
+from singerlake.ops.change.outcome_checks import check_defaults
+from singerlake.ops.change.sql.state_after import broken_defaults
 from singerlake.overlay.alter import AlterPlan
 from singerlake.rows.batches.violations import Violation
 from singerlake.rows.blocks.misfits import NULL
@@ -25,7 +26,8 @@ def broken(engine: SparkEngine, table: Table, wanted: AlterPlan) -> list[Violati
         UsageError: Defaults break a condition.
     """
     spark, laid = engine.spark, wanted.after
-    check_defaults(spark, laid, shape_of(laid), wanted.checked_defaults)
+    asked = wanted.checked_defaults
+    check_defaults(asked, broken_defaults(spark, laid, shape_of(laid), asked))
     found: list[Violation] = []
     if wanted.new_constraints:
         now = building.ensure(engine, table, wanted.head, shown=True)
