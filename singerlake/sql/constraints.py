@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from singerlake import extras
@@ -13,17 +14,49 @@ from singerlake.errors import UsageError
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Table
 from singerlake.log.table_state import TableState
+from singerlake.overlay.alter import OverlayChange
+from singerlake.overlay.overlay_changes import with_constraint
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.batches.violations import Violation
 from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot import building
 from singerlake.snapshot.state_reader import StateReader
-from singerlake.sql.answers import LIBRARIES
+from singerlake.sql.answers import LIBRARIES, first_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WHAT = "checking constraints"
+
+
+def with_check(choice: EngineChoice, present: TableState, name: str, sql: str) -> OverlayChange:
+    """Return the change that adds a condition as a constraint on all rows.
+
+    Args:
+        choice: The engines that may read the condition.
+        present: The table, whose columns it names.
+        sql: The condition, with columns by the names that people see.
+
+    Raises:
+        InvalidQueryError: It is no condition of a row.
+        UsageError: Only this process may be used, and the condition is outside of the set.
+        RuntimeMissingError: The engine that reads the condition is not installed.
+    """
+
+    def here() -> OverlayChange:
+        from singerlake.sql.local.condition import constraint_of
+        from singerlake.sql.local.constraints import check_in_set
+
+        one = constraint_of([column for column, _ in present.columns], sql)
+        check_in_set(shape_of(present), {name: one})
+        return partial(with_constraint, name=name, constraint=one)
+
+    def on_spark(what: str) -> OverlayChange:
+        from singerlake.sql import conditions
+
+        return conditions.with_check(choice.session(what), name, sql)
+
+    return first_here(choice, "a constraint", here, on_spark)
 
 
 def asked_of_spark(

@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.engine.local import LocalEngine
+from singerlake.errors import InvalidQueryError
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake
 from singerlake.rows.batches.violations import Violation
 from singerlake.snapshot import building
 from singerlake.snapshot.from_blocks import local_rows
 from singerlake.snapshot.index import Index
+from singerlake.sql.conditions import with_check
+from singerlake.sql.local.condition import constraint_of
 from singerlake.sql.local.constraints import ConstraintChecks, check_in_set
 from singerlake.sql.local.outside import OutsideError
 from singerlake.sql.state import index_rows
@@ -139,6 +142,51 @@ def test_any_constraints_are_checked_alike(spark: SparkSession, lake: Lake) -> N
         check(spark, lake, name, {f"c{number}": one for number, one in enumerate(asked)})
 
     same()
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_any_condition_is_kept_alike(spark: SparkSession, lake: Lake) -> None:
+    head = lake.find(KEYED)[0].snapshot()
+    names = [name for name, _ in head.columns]
+
+    @settings(max_examples=100)
+    @given(conditions(), st.sampled_from(["", " -- day", "/* n */ "]))
+    def same(sql: str, comment: str) -> None:
+        text = f"{comment}{sql}" if comment.startswith("/*") else f"{sql}{comment}"
+        asked = with_check(spark, "c", text)(head).constraints["c"]
+        assert constraint_of(names, text) == asked
+
+    same()
+
+
+@pytest.mark.parametrize(
+    ("sql", "kept", "columns"),
+    [
+        ("n>0", "`n`>0", ["n"]),
+        ("day < date '2026-01-01' -- day", "`day` < date '2026-01-01' -- day", ["day"]),
+        (
+            "`Date`  = 'Date' /* n */ and (n) is null",
+            "`Date`  = 'Date' /* n */ and (`n`) is null",
+            ["Date", "n"],
+        ),
+        ("flag or not flag or s = 'flag'", "`flag` or not `flag` or `s` = 'flag'", ["flag", "s"]),
+        ("`a b``c` like 's%'", "`a b``c` like 's%'", ["a b`c"]),
+    ],
+)
+def test_columns_of_a_condition_are_quoted(sql: str, kept: str, columns: list[str]) -> None:
+    assert constraint_of([*COLUMNS], sql) == Constraint("check", columns, sql=kept)
+
+
+@pytest.mark.parametrize("sql", ["n > 0) or (n < 1", "obj.a > 1", "n.2 > 1 and d > 1", "n + 1 > 2"])
+def test_other_conditions_are_outside(sql: str) -> None:
+    with pytest.raises(OutsideError):
+        constraint_of([*COLUMNS], sql)
+
+
+def test_a_condition_names_columns_that_are_there() -> None:
+    words = "'m > 1' is no condition .*: there is no column 'm': it has id, n, x"
+    with pytest.raises(InvalidQueryError, match=words):
+        constraint_of([*COLUMNS], "m > 1")
 
 
 def test_rows_are_counted_and_shown(lake: Lake) -> None:

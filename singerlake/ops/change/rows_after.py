@@ -62,12 +62,7 @@ class LocalChecks(OutcomeChecks):
         return ConstraintChecks(self.shape, constraints).violations(rows)
 
     def broken_defaults(self, constraints: Mapping[str, Constraint]) -> Collection[str]:  # noqa: D102
-        row = pa.RecordBatch.from_arrays(
-            [*self._defaults, pa.array([0], TYPES[BLOCK]), pa.array([0], TYPES[ORDINAL])],
-            [*self.shape.aliases, BLOCK, ORDINAL],
-        )
-        found = ConstraintChecks(self.shape, constraints).violations(lambda _: iter([row]))
-        return [one.name for one in found]
+        return broken_defaults(self.state, self.shape, constraints)
 
     def breaking(self, broken: Violation, one: Constraint) -> tuple[int, pa.Table]:  # noqa: D102
         checks = ConstraintChecks(self.shape, {broken.name: one})
@@ -144,8 +139,7 @@ class LocalChecks(OutcomeChecks):
 
     @cached_property
     def _defaults(self) -> list[pa.Array]:
-        values = zip(defaults_of(self.state, self.shape), self.shape.columns, strict=True)
-        return [pa.array([value], arrow_type(type_)) for value, (_, type_) in values]
+        return _defaults(self.state, self.shape)
 
     @cached_property
     def _there(self) -> pa.RecordBatch:
@@ -181,6 +175,25 @@ class LocalChecks(OutcomeChecks):
         return positions.codes(
             there.column(POSITION_BLOCK).to_numpy(), there.column(POSITION_ROW).to_numpy()
         )
+
+
+def broken_defaults(state: TableState, shape: Shape, asked: Mapping[str, Constraint]) -> list[str]:
+    """Return the names of conditions that a row of nothing but defaults breaks.
+
+    Args:
+        state: The table as it will be read.
+        asked: The conditions, by their names.
+    """
+    place = [pa.array([0], TYPES[name]) for name in (BLOCK, ORDINAL)]
+    names = [*shape.aliases, BLOCK, ORDINAL]
+    row = pa.RecordBatch.from_arrays([*_defaults(state, shape), *place], names)
+    found = ConstraintChecks(shape, asked).violations(lambda _: iter([row]))
+    return [one.name for one in found]
+
+
+def _defaults(state: TableState, shape: Shape) -> list[pa.Array]:
+    values = zip(defaults_of(state, shape), shape.columns, strict=True)
+    return [pa.array([value], arrow_type(type_)) for value, (_, type_) in values]
 
 
 def _contains(lists: pa.Array, index: int) -> pa.Array:

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from singerlake.format import sql_tokens
+from singerlake.format.overlay import Constraint
 from singerlake.format.types import Columns
 from singerlake.log.table_state import TableState
+from singerlake.overlay.constraint_checks import no_such_column
 from singerlake.sql.local.outside import OutsideError
 from singerlake.sql.local.relation_rows import columns_of
 from singerlake.sql.local.statement import Statement
-from singerlake.sql.local.text import parsed
+from singerlake.sql.local.text import parsed, plain
 
+_BEFORE = "select * from t where ("
 _PARTS = {"expressions", "from_", "where"}
 
 
@@ -52,8 +55,37 @@ def condition_tree(sql: str) -> exp.Expr:
     Raises:
         OutsideError: It is outside of the set, or more than a condition.
     """
-    tree: exp.Expr = _parsed(f"select * from t where ({sql}\n)").args["where"].this  # noqa: S608
+    tree: exp.Expr = _parsed(f"{_BEFORE}{sql}\n)").args["where"].this
     return tree
+
+
+def constraint_of(names: Sequence[str], sql: str) -> Constraint:
+    """Return a condition as the log keeps it: with its columns in backticks.
+
+    Args:
+        names: Those of the table's columns.
+
+    Raises:
+        OutsideError: It is outside of the set.
+        InvalidQueryError: It names a column that the table does not have.
+    """
+    whole = f"{_BEFORE}{sql}\n)"
+    if sql_tokens.quote_versions(whole) != whole:
+        raise OutsideError("a member of a column")
+    tree, found = condition_tree(sql), sql_tokens.tokens(whole)
+    # The tokens of the text that was parsed are the same ones, at other places.
+    starts = [token.start for token in sql_tokens.tokens(plain(whole))]
+    places: dict[int, tuple[int, str]] = {}
+    for column in tree.find_all(exp.Column):
+        if type(column.this) is not exp.Identifier or len(column.parts) > 1:
+            raise OutsideError("a member of a column")
+        if column.name not in names:
+            raise no_such_column(sql, column.name, names)
+        token = found[starts.index(column.this.meta["start"])]
+        places[token.start - len(_BEFORE)] = (token.end - len(_BEFORE), column.name)
+    edits = [(start, end, sql_tokens.quote(name)) for start, (end, name) in sorted(places.items())]
+    columns = list(dict.fromkeys(name for _, (_, name) in sorted(places.items())))
+    return Constraint("check", columns, sql=sql_tokens.edit(sql, edits))
 
 
 def _parsed(sql: str) -> exp.Select:
