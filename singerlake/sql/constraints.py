@@ -72,10 +72,7 @@ def asked_of_spark(
     """
     if not constraints or choice.name == SPARK:
         return None
-    if not extras.installed(*LIBRARIES):
-        if choice.name == LOCAL:
-            for library in LIBRARIES:
-                extras.require(library, "a constraint with the engine local", extra="sql")
+    if not _installed(choice, "a constraint"):
         return f"the constraints of {state.table}"
     from singerlake.sql.local.constraints import check_in_set
     from singerlake.sql.local.outside import OutsideError
@@ -85,6 +82,41 @@ def asked_of_spark(
     except OutsideError as error:
         return f"{error.construct} of {state.table}"
     return None
+
+
+def condition_of_spark(choice: EngineChoice, state: TableState, where: str) -> str | None:
+    """Say what only Spark can tell of a condition on rows, in words; None if DuckDB can.
+
+    Args:
+        state: The table, as its rows are read.
+
+    Raises:
+        InvalidQueryError: It names a column that the table does not have.
+        RuntimeMissingError: Only this process may be used, and DuckDB is not installed.
+    """
+    if choice.name == SPARK:
+        return None
+    if not _installed(choice, "a condition"):
+        return "a condition in SQL"
+    from singerlake.sql.local.condition import constraint_of
+    from singerlake.sql.local.constraints import ConstraintChecks
+    from singerlake.sql.local.outside import OutsideError
+
+    shape = shape_of(state)
+    try:
+        ConstraintChecks(shape, {where: constraint_of(shape.names, where)}).write(where)
+    except OutsideError as error:
+        return f"a condition with {error.construct}"
+    return None
+
+
+def _installed(choice: EngineChoice, what: str) -> bool:
+    if extras.installed(*LIBRARIES):
+        return True
+    if choice.name == LOCAL:
+        for library in LIBRARIES:
+            extras.require(library, f"{what} with the engine local", extra="sql")
+    return False
 
 
 def check_constraints(

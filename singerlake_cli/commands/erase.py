@@ -177,8 +177,8 @@ def command(
     other bytes. The exit code is 0 if everything was read and nothing was found, otherwise 5. The
     output does not repeat the search terms.
 
-    Tables of up to 32 MiB of messages need no Spark, except for --where and to rebuild published
-    copies that SQL computes; --engine chooses otherwise.
+    Tables of up to 32 MiB of messages need no Spark, except for complex conditions and to rebuild
+    published copies that SQL computes; --engine chooses otherwise.
 
     \b
     singerlake erase tap-shop.customers --key 4711 --reason "request 12" --dry-run

@@ -83,6 +83,8 @@ def constraint_of(names: Sequence[str], sql: str) -> Constraint:
             raise no_such_column(sql, column.name, names)
         token = found[starts.index(column.this.meta["start"])]
         places[token.start - len(_BEFORE)] = (token.end - len(_BEFORE), column.name)
+    if not places:
+        raise OutsideError("no column")
     edits = [(start, end, sql_tokens.quote(name)) for start, (end, name) in sorted(places.items())]
     columns = list(dict.fromkeys(name for _, (_, name) in sorted(places.items())))
     return Constraint("check", columns, sql=sql_tokens.edit(sql, edits))

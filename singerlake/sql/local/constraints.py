@@ -119,6 +119,21 @@ class ConstraintChecks:
         )
         return [*found, *(one for one in repeats if one.rows)]
 
+    def meeting(self, name: str, rows: Rows) -> pa.Table:
+        """Return block, ordinal and key of the rows for which a condition is true.
+
+        Args:
+            name: The condition's, a ``check``.
+            rows: Gives the rows.
+        """
+        writer, types = Writer(self._resolved), dict(self.shape.columns)
+        condition = self._condition(writer, self.asked[name])
+        keys = self.shape.key_names
+        parts = [f"SELECT {', '.join([*_POSITION, *map(self._column, keys)])}"]
+        parts.append(f"FROM t0 WHERE {condition}")
+        given = (("block", INTEGER), ("ordinal", INTEGER), *((n, types[n]) for n in keys))
+        return self._answered(" ".join(parts), writer.texts, given, rows)
+
     def of_change(self, name: str, rows: Rows, most: int) -> tuple[int, pa.Table]:
         """Count the rows of a change that break a constraint, and return the first of them.
 
@@ -235,12 +250,15 @@ class ConstraintChecks:
     def _broken(self, writer: Writer, one: Constraint) -> str:
         """Write whether a row breaks a constraint, which is never null."""
         if one.kind == "check":
-            condition = writer.condition(condition_tree(one.sql))
-            if condition.aggregate:
-                raise OutsideError("an aggregate")
-            return f"(NOT coalesce({condition.sql}, true))"
+            return f"(NOT coalesce({self._condition(writer, one)}, true))"
         parts = [self._breaks(writer, name, one) for name in one.columns]
         return f"coalesce({' OR '.join(parts)}, false)"
+
+    def _condition(self, writer: Writer, one: Constraint) -> str:
+        condition = writer.condition(condition_tree(one.sql))
+        if condition.aggregate:
+            raise OutsideError("an aggregate")
+        return condition.sql
 
     def _breaks(self, writer: Writer, name: str, one: Constraint) -> str:
         """Write whether a value breaks a constraint that is about each column by itself."""
