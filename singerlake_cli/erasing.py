@@ -47,7 +47,7 @@ UNTOLD = (
 )
 NOTHING = (
     "nothing was changed: check that the ids are those in _row_id (singerlake query "
-    "--row-metadata), and that this is the right table; if a search still finds such rows, they "
+    "--row-metadata), and that this is the right table; if a search still finds the rows, they "
     "are in orphan files; delete them with: singerlake vacuum TABLE --retain 0s "
     "--no-retention-guard"
 )
@@ -286,7 +286,7 @@ def _print(done: Erased, options: EraseOptions) -> None:
     _print_signed(done)
     for left in done.left:
         output.say(
-            f"{left} still has such rows: its condition does not hold for all of them; erase "
+            f"{left} still contains these rows: its condition does not hold for all of them; erase "
             "these as well"
         )
     for kept in done.earlier:

@@ -72,12 +72,12 @@ def bookmark_note(table: Table, otherwise: str, *, keep: bool) -> str:
     which = f"the bookmark{'' if len(kept) == 1 else 's'} {', '.join(kept)}"
     if keep:
         return (
-            f"{which} will stay (--keep-bookmark): the tap sends these records again only if they "
+            f"{which} will stay (--keep-bookmark), so the tap resends these records only if they "
             "change at the source"
         )
     return (
-        f"{which} will go back, too: the next run sends these records again. To prevent that, use "
-        "--keep-bookmark"
+        f"{which} will be turned back as well, so the next run resends these records. To prevent "
+        "that, use --keep-bookmark"
     )
 
 
@@ -90,11 +90,11 @@ def bookmark_stays(table: TableName, target: str, *, known: bool) -> str:
         known: Whether the log keeps the STATE of then.
     """
     way = (
-        f"give it the STATE that singerlake revert {table} {target} --print-state prints"
+        f"give it the STATE printed by: singerlake revert {table} {target} --print-state"
         if known
         else "run it without a STATE, because the log does not contain the STATE of that time"
     )
     return (
-        "the tap's bookmark is not reset: the tap sends these records again only if they change "
-        f"at the source. To have it send them now, {way}"
+        "the tap's bookmark is not reset, so the tap resends these records only if they change at "
+        f"the source. To have it resend them now, {way}"
     )

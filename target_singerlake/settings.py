@@ -62,9 +62,9 @@ _TARGET = [
         default=False,
         title="Check values",
         description=(
-            "Reject records with a value that its column cannot hold, at which queries of the "
-            "column fail. By default the run's summary warns of such values. In a key, only "
-            "values that the column would round are accepted; others are always rejected."
+            "Reject records with a value that its column cannot hold. By default, the run's "
+            "summary warns of such values, and queries of the column fail. A key value of the "
+            "wrong type is always rejected."
         ),
     ),
     th.Property(
@@ -82,7 +82,7 @@ _TARGET = [
         th.IntegerType(minimum=0),
         default=1000,
         title="Most invalid lines",
-        description="The maximum number of lines that a run quarantines. One more ends the run.",
+        description="How many lines a run may quarantine. One more ends the run.",
     ),
     th.Property(
         "schema_changes",
@@ -94,8 +94,8 @@ _TARGET = [
         title="Schema changes",
         description=(
             "If a stream's schema has changed: `evolve` (default) accepts it, `warn` also logs "
-            "the differences, `fail` ends the run before it is stored. By stream, or pattern "
-            'with * and ?; the first match applies: {"orders*": "fail", "*": "warn"}.'
+            "the differences, `fail` ends the run. By stream or pattern; the first match "
+            'applies: {"orders*": "fail", "*": "warn"}.'
         ),
     ),
     th.Property(
@@ -235,8 +235,8 @@ _TARGET = [
         default=300,
         title="Lock wait",
         description=(
-            "How long to wait for another writer of the same stream and schema. Only a run that "
-            "waits longer than `lock_stale_seconds` takes over the lock of a dead writer."
+            "How long to wait for another writer of the same stream and schema. A run that waits "
+            "longer than `lock_stale_seconds` takes over a dead writer's lock."
         ),
     ),
     th.Property(
@@ -251,9 +251,8 @@ _TARGET = [
         th.ObjectType(additional_properties=True),
         title="Metadata",
         description=(
-            "Kept with each transaction. `singerlake history` shows its run_id; the default is "
-            "that of Meltano, Airflow, Dagster, Prefect, GitHub or GitLab, from their "
-            "variables."
+            "Kept with each transaction. `singerlake history` shows its run_id. Default: that of "
+            "Meltano, Airflow, Dagster, Prefect, GitHub or GitLab."
         ),
     ),
     th.Property(
@@ -262,7 +261,7 @@ _TARGET = [
         title="Annotations",
         description=(
             "Annotations of the tap to set after a successful run, as in `singerlake annotate "
-            "--from`: owner, description, freshness, tables and so on."
+            "--from`."
         ),
     ),
     th.Property(
@@ -289,8 +288,8 @@ _TARGET = [
         th.StringType,
         title="Job URL",
         description=(
-            "A link to this run, recorded in the lake with its end and outcome. Default: from "
-            "the variables of Airflow, Dagster and GitHub Actions."
+            "A link to this run, recorded in the lake with its outcome. Default: that of Airflow, "
+            "Dagster or GitHub Actions."
         ),
     ),
     th.Property(

@@ -307,8 +307,8 @@ def conflict_error(wanted: UndoPlan, found: Undone) -> ConflictError:
     if (more := found.conflicts - len(lines) + 1) > 0:
         lines.append(f"  and {more:,} more")
     lines.append(
-        "decide what to do with them: --on-conflict keep keeps them as they are now, "
-        "--on-conflict undo undoes them too (on_conflict= in Python)"
+        "add --on-conflict keep to leave the later changes, or --on-conflict undo to undo them as "
+        "well (on_conflict= in Python)"
     )
     error = ConflictError("\n".join(lines))
     error.lines = tuple(lines)

@@ -217,7 +217,7 @@ def _as_text(copied: Copied, *, dry_run: bool) -> str:
     if copied.kept:
         parts.append(f"{output.count(copied.kept, 'file')} kept for readers")
     if copied.verified:
-        parts.append(f"{output.count(copied.verified, 'file')} read again, all as they should be")
+        parts.append(f"{output.count(copied.verified, 'file')} read again, no problems found")
     for numbers, where in (
         (copied.rebuilt.at_destination, "here; the source has the originals"),
         (copied.rebuilt.at_source, "at the source; the originals are here"),

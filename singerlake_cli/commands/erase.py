@@ -81,8 +81,8 @@ SHOWN = 50
     "--notify-downstream",
     type=duration,
     metavar="DURATION",
-    help="Create a notice for this time: taps that resume from an older bookmark emit deletions of "
-    "the rows. Their keys are kept until then.",
+    help="For this time, have taps that resume from an older bookmark emit deletions of the rows. "
+    "The lake keeps the keys that long.",
 )
 @click.option(
     "--block",
@@ -105,28 +105,29 @@ SHOWN = 50
 @click.option(
     "--no-notify",
     is_flag=True,
-    help="Create no notice, and leave out the note that downstream targets are not notified.",
+    help="Leave out the note that downstream targets are not notified.",
 )
 @click.option(
     "--sign",
     "key_file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="KEY",
-    help="Sign what is left of versions with this key of OpenSSH: see singerlake sign.",
+    help="Sign what is left of the affected versions with this OpenSSH key: see singerlake sign.",
 )
 @click.option(
     "--certificate",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Then search the whole lake, and write a certificate, without any value of the rows: "
-    "FILE.json and FILE.html, with --sign also FILE.json.sig.",
+    help="After the erasure, search the whole lake, and write FILE.json and FILE.html, which "
+    "contain no value of the rows. With --sign, also write FILE.json.sig.",
 )
 @click.option(
     "--table",
     "others",
     multiple=True,
     metavar="TABLE",
-    help="Another table: the same ids or condition there; or 'TABLE where SQL'. May be repeated.",
+    help="Also erase rows of this table, by the same ids or condition, or by 'TABLE where SQL'. "
+    "May be repeated.",
 )
 @click.option(
     "--projections",
@@ -164,21 +165,23 @@ def command(
 ) -> None:
     """Erase rows from all snapshots and versions of TABLEs (GDPR).
 
-    A deleted row stays in earlier snapshots and versions. Erasing removes it from there, too, and
-    cannot be undone. Versions keep their numbers and show the erasure; it is proved that each loses
-    exactly these rows. Then the old files are deleted, without a retention, once their readers have
-    ended. Published copies are rebuilt with their frozen versions. Derived tables, rejected records
-    and text that contain such rows are listed first, and nothing is changed until you add them with
-    --table or handle them. Backups, copies of the lake, and loaded databases are not changed.
+    A deleted row stays in earlier snapshots and versions. An erasure removes it from all of them,
+    and cannot be undone. Versions keep their numbers and show the erasure. Before it commits, the
+    command proves that each version loses exactly these rows. It then waits for readers, deletes
+    the old files without a retention, and rebuilds published copies with their frozen versions.
 
-    With --search, nothing is changed. It reads every object of the lake, listed in a log or not, on
-    S3 also earlier versions of objects, and published copies that it can reach. It searches for a
-    key in the rows of its table, and for a text in every value, in any JSON spelling, and in all
-    other bytes. The exit code is 0 if everything was read and nothing was found, otherwise 5. The
-    output does not repeat the search terms.
+    If derived tables, rejected records or text contain the rows, the command lists them and changes
+    nothing until you add the tables with --table or handle them. Backups, copies of the lake, and
+    databases that were loaded from it do not change.
+
+    --search changes nothing. It reads every object of the lake, including orphan files, earlier
+    versions of objects on S3, and published copies that it can reach. It searches for a key in the
+    rows of its table, and for a text in all values and all other bytes. The exit code is 0 if
+    everything was read and nothing was found, otherwise 5. The output does not repeat the search
+    terms.
 
     Tables of up to 32 MiB of messages need no Spark, except for complex conditions and to rebuild
-    published copies that SQL computes; --engine chooses otherwise.
+    published copies that SQL computes. --engine overrides this.
 
     \b
     singerlake erase tap-shop.customers --key 4711 --reason "request 12" --dry-run

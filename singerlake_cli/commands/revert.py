@@ -94,9 +94,9 @@ def command(
     difference. A row is restored if any byte of its record differs.
 
     The transactions that it undoes are listed first. Bookmarks that the lake keeps (`singerlake
-    bookmark`) go back, too, so the next run sends these records again. A bookmark elsewhere is not
-    reset: the tap sends these records again only if they change at the source. --print-state prints
-    the STATE of the earlier transaction; give it to the tap to have it send them now.
+    bookmark`) are turned back as well, so the next run resends these records. A bookmark elsewhere
+    is not reset, so the tap resends these records only if they change at the source. To have it
+    resend them now, give it the STATE that --print-state prints.
 
     Overrides by `singerlake alter` stay in effect, and so do constraints: old rows that violate
     them, or do not fit current types, are not restored.

@@ -97,7 +97,9 @@ def print_versions(versions: Sequence[RowVersion], runs: Mapping[int, str | None
         + [results.glanced_at(v.values.get(name)) for name in values]
         for v in versions
     ]
-    note = "row version: the number of the row's block, for --row-version; not a transaction's"
+    note = (
+        "row version: the number of the row's block, as in --row-version; not a transaction number"
+    )
     output.print_table(None, [*columns, *(f"{name}~" for name in values)], rows, note)
 
 

@@ -65,16 +65,16 @@ def command(
     """Undo single transactions of a TABLE, and keep later ones.
 
     Each row that the transactions wrote is restored to its previous content, byte for byte; other
-    rows do not change. The result is one new transaction, which you can undo, too. `singerlake
+    rows do not change. The result is one new transaction, which you can undo as well. `singerlake
     history` lists the transactions with their numbers.
 
     A row that a later transaction changed again is a conflict. By default, conflicts are listed and
-    nothing is undone. With --on-conflict keep, these rows are kept as they are now; with
-    --on-conflict undo, they are undone too, and later values remain only in the history. --dry-run
-    always lists them.
+    nothing is undone. With --on-conflict keep, these rows stay as they are now; with --on-conflict
+    undo, the later changes are undone as well, and remain only in the history. --dry-run always
+    lists conflicts.
 
-    Bookmarks that the lake keeps (`singerlake bookmark`) go back to before the first of the
-    transactions, so the next run sends these records again. Other bookmarks are not reset. Restored
+    Bookmarks that the lake keeps (`singerlake bookmark`) are turned back to before the first of the
+    transactions, so the next run resends these records. Other bookmarks are not reset. Restored
     rows must satisfy the table's current constraints and types. If the table has no key, all of its
     remaining rows are written again, after ACTIVATE_VERSION.
 
@@ -140,7 +140,7 @@ def _notes(wanted: UndoPlan, table: Table, *, keep: bool) -> list[str]:
     head, notes = wanted.head, []
     if any(head.summary(number).operation == Operation.SYNC for number in wanted.numbers):
         stays = (
-            "the tap's bookmark is not reset: the tap sends undone records again only if they "
+            "the tap's bookmark is not reset, so the tap resends the undone records only if they "
             "change at the source"
         )
         notes.append(bookmark_note(table, stays, keep=keep))

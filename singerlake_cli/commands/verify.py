@@ -270,7 +270,7 @@ def _print(report: Report) -> None:
         )
     )
     number = len(report.problems) + report.more
-    verdict = "all as it should be" if not number else output.count(number, "problem")
+    verdict = "no problems found" if not number else output.count(number, "problem")
     output.say(f"{report.table}: {looked_at}: {verdict}")
     for problem in report.problems:
         output.say(f"  {problem}")

@@ -75,13 +75,16 @@ def test_what_is_no_bookmark_is_one_plain_error(
 def test_a_revert_says_which_bookmarks_go_back(lake: str) -> None:
     args = ["revert", f"{TAP}.a", "--to-transaction", "1"]
     will = run(lake, *args, "--dry-run").stderr.replace("\n", " ")
-    assert f"the bookmark {ID} will go back, too: the next run sends these records again" in will
+    assert (
+        f"the bookmark {ID} will be turned back as well, so the next run resends these records"
+        in will
+    )
     stays = run(lake, *args, "--keep-bookmark").stderr.replace("\n", " ")
     assert f"the bookmark {ID} will stay (--keep-bookmark)" in stays
     assert read(LocalStore(lake)) == {"bookmarks": {"a": 2, "b": 2}}
     write(LocalStore(lake), {"x": 1}, state_id=f"prod:{TAP}-to-x")
     said = run(lake, "undo", f"{TAP}.b", "2").stderr.replace("\n", " ")
-    assert f"the bookmarks {ID}, prod:{TAP}-to-x will go back, too" in said
+    assert f"the bookmarks {ID}, prod:{TAP}-to-x will be turned back as well" in said
     found = run(lake, "bookmark", "get", ID)
     assert found.stderr.replace("\n", " ") == (
         f"note: turned back, because {TAP}.b was turned back to transaction 1 "
@@ -132,8 +135,9 @@ def test_an_erasure_looks_into_bookmarks(lake: str) -> None:
     args = ["erase", f"{TAP}.a", "--key", "2", "--reason", "asked"]
     done = run(lake, *args)
     assert done.exit_code == 2, done.output
-    assert f"bookmarks name such a row, or something with the same spelling: {ID}" in (
-        done.stderr.replace("\n", " ").replace("  ", " ")
+    assert (
+        f"text in bookmarks that names one of these rows, or something spelled the same: {ID}"
+        in (done.stderr.replace("\n", " ").replace("  ", " "))
     )
     document = json.loads(
         run(lake, "--output", "json", "erase", "--search", "--text", '"a": 2').stdout

@@ -138,7 +138,7 @@ def test_rows_are_deleted_that_a_file_names(shop: Lake, tmp_path: Path) -> None:
     # In the version in which they were read, or whatever it is now.
     keys.write_text("_row_id,_row_version\n2,7\n")
     refused = run(shop, *delete[:4])
-    assert (refused.exit_code, "id 2: was row version 7 when it was read" in refused.stderr) == (
+    assert (refused.exit_code, "id 2: was row version 7 when read" in refused.stderr) == (
         4,
         True,
     )

@@ -147,7 +147,7 @@ def test_a_row_version_is_no_transaction(lake: Lake) -> None:
     (row,) = run_json(lake, "rows", "tap.s", "--key", "13")
     assert (row["row_version"], row["transaction"]) == (4, 3)
     shown = run(lake, "rows", "tap.s", "--key", "13").stdout
-    assert "row version: the number of the row's block, for --row-version" in shown
+    assert "row version: the number of the row's block, as in --row-version" in shown
 
 
 def test_a_file_is_of_the_format_that_its_name_says(shop: Lake, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_rows_sees_what_an_activation_removed(lake: Lake) -> None:
 def test_revert(shop: Lake) -> None:
     would = run(shop, "revert", "tap-shop.orders", "--to-transaction", "1", "--dry-run")
     assert "note: this would undo 1 later transaction: sync 2 (20" in would.stderr
-    assert "bookmark is not reset: the tap sends these records again only" in would.stderr
+    assert "bookmark is not reset, so the tap resends these records only" in would.stderr
     assert "(dry run): 2 rows put back, 0 deleted, 3 unchanged" in would.stdout
     run(shop, "freeze", "tap-shop.orders", "--transaction", "1", "--label", "first")
     said = ("--comment", "wrong prices", "--metadata", "ticket=7")

@@ -39,8 +39,8 @@ def test_a_clean_lake_is_a_line_a_table(shop: Lake) -> None:
     result = run(shop, "verify", "--all")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == [
-        "tap.items: 1 transaction, 1 block, 0 versions: all as it should be",
-        "tap.orders: 2 transactions, 3 blocks, 1 version: all as it should be",
+        "tap.items: 1 transaction, 1 block, 0 versions: no problems found",
+        "tap.orders: 2 transactions, 3 blocks, 1 version: no problems found",
     ]
     (report,) = run_json(shop, "verify", "tap.orders.1")
     size = sum(block.length for block in shop.find("tap.orders")[0].snapshot().blocks)
@@ -58,7 +58,7 @@ def test_damage_is_listed_and_the_rest_is_still_verified(shop: Lake) -> None:
     assert first == "tap.items: 1 transaction, 1 block, 0 versions: 1 problem"
     assert problem.startswith("  block: block 1, raw/tap/items/")
     assert "expected a whole block that inflates to" in problem
-    assert last.endswith("all as it should be")
+    assert last.endswith("no problems found")
     items, orders = run_json(shop, "verify", "--all", code=5)
     assert [p["what"] for p in items["problems"]] == ["block"]
     assert set(items["problems"][0]) == {"what", "where", "expected", "found", "hint"}

@@ -11,12 +11,13 @@ from singerlake.errors import DamagedError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import MAX_DEPTH, columns_of, key_positions, type_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [DOCS / "reference" / "types.md", DOCS / "internals" / "type-rules.md"]
 ROW = re.compile(r"^\| `(\{.*\})` \| `([^`]+)` \|$", re.MULTILINE)
-ROWS = ROW.findall(PAGE.read_text("utf-8"))
+ROWS = [row for page in PAGES for row in ROW.findall(page.read_text("utf-8"))]
 
 
-def test_the_page_has_its_table() -> None:
+def test_pages_have_their_tables() -> None:
     assert len(ROWS) > 20
 
 

@@ -74,7 +74,9 @@ def test_row_metadata_is_in_front_of_the_columns(tmp_path: Path) -> None:
     keyless = "select __row_id, __transaction as t from tap.n order by __row_id"
     assert ask(lake, keyless, row_metadata=True) == [("1:0", 1), ("2:0", 1)]
     assert ask(lake, "select k from tap.two", row_metadata=True) == [("a",)]
-    with pytest.raises(OutsideError, match="_row_id of a key that is not one number or text"):
+    with pytest.raises(
+        OutsideError, match="_row_id in a table whose key is not a single number or string"
+    ):
         ask(lake, "select * from tap.two", row_metadata=True)
 
 

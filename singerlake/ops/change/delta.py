@@ -134,7 +134,7 @@ def stale_error(found: Delta, table: TableName, shape: Shape) -> ConflictError |
     ]
     for one in found.summary.stale[:FIRST]:
         where = "" if one.line < 0 else f" ({spec.sources[one.source]}, line {one.line:,})"
-        read = f"was row version {_versions(one.read)} when it was read, {_is_now(one.now)}"
+        read = f"was row version {_versions(one.read)} when read, {_is_now(one.now)}"
         lines.append(f"  {spec.id_names} {one.row}: {read}{where}")
     if count > FIRST:
         lines.append(f"  and {count - FIRST:,} more")
@@ -153,4 +153,4 @@ def _versions(read: Sequence[int]) -> str:
 
 
 def _is_now(version: int | None) -> str:
-    return "is gone now" if version is None else f"is row version {version} now"
+    return "and is gone now" if version is None else f"and is row version {version} now"

@@ -28,6 +28,8 @@ from singerlake.ops.erase.scan import Scanner
 from singerlake.ops.erase.sought import Key, KeyNames
 from singerlake.storage.base import READERS, KeyMissingError, Listed, StoredCopy
 
+_ALIKE = "that names one of these rows, or something spelled the same"
+
 
 @dataclass(frozen=True)
 class Obstacle:
@@ -79,7 +81,9 @@ def of_rows(
     found: list[Obstacle] = []
     if ids is None:
         found += [
-            Obstacle(f"{name} may have such rows, which are too many to search for", _way_out(name))
+            Obstacle(
+                f"{name} may contain these rows, which are too many to search for", _way_out(name)
+            )
             for name in others
         ]
     elif ids and others:
@@ -138,12 +142,12 @@ def _with_rows(
     if not snapshot.key:
         return [
             Obstacle(
-                f"{name} may have such rows, and they have no key to search for", _way_out(name)
+                f"{name} may contain these rows, which have no key to search for", _way_out(name)
             )
             for name in others
         ]
     return [
-        Obstacle(f"{name} has such rows, or may have them", _way_out(name))
+        Obstacle(f"{name} contains these rows, or may contain them", _way_out(name))
         for name in _holding(lake, snapshot, ids, others)
     ]
 
@@ -195,7 +199,7 @@ def _with_words(table: Table, ids: Sequence[str]) -> list[Obstacle]:
     listed = ", ".join(map(str, entries[:10])) + ("…" if len(entries) > 10 else "")  # noqa: PLR2004
     return [
         Obstacle(
-            f"text in log entries name such a row, or something with the same spelling: {listed}",
+            f"text in log entries {_ALIKE}: {listed}",
             "check them with singerlake history; log entries are not changed, so either drop the "
             "table, or erase anyway with --allow-text-mentions",
         )
@@ -212,11 +216,10 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
         and any(_names(text, patterns) for text in (one.label, one.comment) if text)
     ]
     found: list[Obstacle] = []
-    alike = "name such a row, or something with the same spelling"
     if versions:
         found.append(
             Obstacle(
-                f"label or comment of lake versions {alike}: {', '.join(versions)}",
+                f"text in lake versions {_ALIKE}: {', '.join(versions)}",
                 "check them with singerlake versions; they are not changed, so erase anyway with "
                 "--allow-text-mentions",
             )
@@ -224,7 +227,7 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
     if kept := _bookmarks_with(lake, table, {part for one in ids for part in _parts(one)}):
         found.append(
             Obstacle(
-                f"bookmarks {alike}: {', '.join(kept)}",
+                f"text in bookmarks {_ALIKE}: {', '.join(kept)}",
                 "run these pipelines first, delete the bookmarks with singerlake bookmark delete, "
                 "or erase anyway with --allow-text-mentions",
             )
@@ -233,7 +236,7 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
     if any(_names(text, patterns) for text in _texts(said)):
         found.append(
             Obstacle(
-                f"annotations of {table} in the lake's file {alike}",
+                f"text in annotations of {table} {_ALIKE}",
                 "change them with singerlake annotate, or erase anyway with --allow-text-mentions",
             )
         )

@@ -172,8 +172,9 @@ class _Job:
         self._find_published()
         found = [
             Obstacle(
-                f"{one.name} is a published copy of it at {one.to}, and cannot be rebuilt: "
-                f"{one.why}",
+                f"the published copy {one.name}"
+                # Without a declaration, its name is where it is.
+                f"{'' if one.name == one.to else f' at {one.to}'} cannot be rebuilt: {one.why}",
                 "name the file that declares it with --projections FILE, or: singerlake unpublish "
                 f"{one.name} --delete; publish it again when the rows are erased",
             )

@@ -89,7 +89,7 @@ def rejected_lines(
         UsageError: Its dead-letter table has rows of its own.
     """
     rejected = Table(table.store, kept.dead_letters(table.name))
-    state = kept.state_of(rejected)
+    kept.state_of(rejected)
     meant = (selection or Selection()).resolved(rejected, choice or EngineChoice())
     done = replayed(table, rejected.name)
     with rejected.lease() as lease:

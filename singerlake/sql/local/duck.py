@@ -122,7 +122,7 @@ def _explained(failure: type[Exception], failures: list[SingerlakeError]) -> Ite
         if BEYOND in str(error) or "Out of Range" in str(error):
             raise OutsideError(_ORDERED) from None
         raise OutsideError(
-            f"something that DuckDB refuses ({str(error).strip().splitlines()[0]})"
+            f"SQL that DuckDB rejects ({str(error).strip().splitlines()[0]})"
         ) from None
 
 

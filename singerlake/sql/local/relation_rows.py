@@ -63,7 +63,7 @@ class RelationRows:
         if self._asks(_ROW_ID):
             keys = [type_ for _, type_ in shape.key_columns]
             if len(keys) > 1 or any(type_.kind not in _SPELLED_ALIKE for type_ in keys):
-                raise OutsideError("_row_id of a key that is not one number or text")
+                raise OutsideError("_row_id in a table whose key is not a single number or string")
 
     def __call__(self) -> tuple[pa.Schema, Batches]:
         """Begin to read the rows; if no column is asked for, one column stands for the rows."""

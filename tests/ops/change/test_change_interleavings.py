@@ -59,7 +59,7 @@ def test_somebody_syncs_while_a_change_has_not_written_yet(world: Changing) -> N
     assert world.present() == world.rows
     world.stop_again(LOCK, lambda: world.append(1, n=8))
     with pytest.raises(
-        ConflictError, match=r"id 1: was row version 5 when it was read, is row version 6 now"
+        ConflictError, match=r"id 1: was row version 5 when read, and is row version 6 now"
     ):
         world.change(world.stopping, {"id": 1, "n": 6, "_row_version": 5}, {"id": 2, "n": 6})
     world.rows |= {1: 8}
@@ -83,7 +83,7 @@ def test_two_changes_at_once(world: Changing) -> None:
 
     world.stop_again(LOCK, theirs)
     with pytest.raises(
-        ConflictError, match=r"id 1: was row version 3 when it was read, is row version 4 now"
+        ConflictError, match=r"id 1: was row version 3 when read, and is row version 4 now"
     ):
         world.change(world.stopping, {"id": 1, "n": 5, "_row_version": 3})
     world.rows |= {1: 7, 4: 7}

@@ -154,8 +154,8 @@ def test_a_row_that_was_read_in_another_version_is_refused(
         apply(on, orders, Mode.UPSERT, given)
     assert caught.value.lines[:3] == (
         "2 rows of tap.orders changed since they were read; nothing was changed:",
-        "  id 2: was row version 1 when it was read, is row version 3 now (rows.csv, line 2)",
-        "  id 8: was row version 1 when it was read, is gone now (rows.csv, line 4)",
+        "  id 2: was row version 1 when read, and is row version 3 now (rows.csv, line 2)",
+        "  id 8: was row version 1 when read, and is gone now (rows.csv, line 4)",
     )
     with pytest.raises(ConflictError, match="at transaction 2, not 1 any more"):
         apply(on, orders, Mode.UPSERT, given[:1], if_transaction=1, overwrite=True)
@@ -324,7 +324,7 @@ def test_without_a_key_rows_go_by_their_ids(spark: SparkSession, on: On, lake: L
         (1, "new"), (2, "paid"), (3, "new"), (4, "new"), (5, "new")
     ]  # fmt: skip
     with pytest.raises(
-        ConflictError, match="_row_id 1:1: was row version 1 when it was read, is gone now"
+        ConflictError, match="_row_id 1:1: was row version 1 when read, and is gone now"
     ):
         apply(on, table, Mode.UPSERT, given[:1])
     with pytest.raises(RejectedRowsError, match="'1:1' is no longer in the table"):
@@ -375,7 +375,7 @@ def test_others_may_change_other_rows_meanwhile(
     three = {"id": 3, "total": 7}
     Meanwhile(monkeypatch, theirs(3))
     with pytest.raises(
-        ConflictError, match="id 3: was row version 1 when it was read, is row version 5 now"
+        ConflictError, match="id 3: was row version 1 when read, and is row version 5 now"
     ):
         apply(on, orders, Mode.UPSERT, [{**three, "_row_version": 1}])
     assert orders.snapshot().number == 4

@@ -58,7 +58,7 @@ def test_refused_lines(lake: Lake, column: str) -> None:
     rejected = f"{NAME}__rejected"
     commit_rows(lake, rejected, properties, ["digest"], [{"digest": "0", column: text}])
     (one,) = found(lake)
-    assert one.what == f"{rejected} has such rows, or may have them"
+    assert one.what == f"{rejected} contains these rows, or may contain them"
     assert f"--table '{rejected} where …'" in one.do
     assert found(lake, "1") == []
     table = lake.table(NAME)
@@ -92,7 +92,7 @@ def test_words_in_the_log(lake: Lake, metadata: dict[str, Any], there: bool) -> 
     assert bool(found(lake)) is there
     assert found(lake, words=False) == []
     if there:
-        assert found(lake)[0].what.endswith("same spelling: 3")
+        assert found(lake)[0].what.endswith("spelled the same: 3")
 
 
 @pytest.mark.parametrize(("key", "there"), [(KEY, True), (f"{KEY}0", False)])
@@ -139,8 +139,12 @@ def test_the_command_refuses_what_is_published(lake: Lake) -> None:
         lake, "people", Publication(tables=[str(NAME)], to="s3://b/people", format="parquet")
     )
     text = refused(lake, *ASK)
-    assert "people is a published copy of it at s3://b/people, and cannot be rebuilt" in text
+    assert "the published copy people at s3://b/people cannot be rebuilt" in text
     assert "singerlake unpublish people --delete" in text
+    registry.leave(lake, "people")
+    at = "/published/people"
+    registry.enter(lake, at, Publication(tables=[str(NAME)], to=at, format="parquet"))
+    assert f"the published copy {at} cannot be rebuilt" in refused(lake, *ASK)
 
 
 def test_the_command_names_all_that_is_in_the_way(lake: Lake) -> None:
@@ -149,7 +153,7 @@ def test_the_command_names_all_that_is_in_the_way(lake: Lake) -> None:
     commit_rows(lake, "tap.made", PROPERTIES, ["id"], [ROW], metadata={"sources": sources})
     text = refused(lake, *ASK)
     assert "nothing was changed:" in text
-    assert "tap.made has such rows" in text
+    assert "tap.made contains these rows" in text
     assert "text in log entries" in text and "--allow-text-mentions" in text
     assert f"of {KEY}" not in text, "and does not repeat them"
 
@@ -197,9 +201,9 @@ def test_all_tables_are_looked_at_before_the_first(lake: Lake) -> None:
     commit_rows(lake, "tap.made", PROPERTIES, ["id"], [ROW], metadata={"sources": sources})
     text = refused(lake, *ASK, "--table", "tap.b")
     assert "rows of tap.t, tap.b cannot be erased yet" in text
-    assert "tap.made has such rows" in text and "text in log entries" in text
+    assert "tap.made contains these rows" in text and "text in log entries" in text
     text = refused(lake, *ASK, "--table", "tap.b", "--table", "tap.made")
-    assert "tap.made has such rows" not in text and "text in log entries" in text
+    assert "tap.made contains these rows" not in text and "text in log entries" in text
 
 
 @pytest.mark.parametrize(
@@ -277,7 +281,7 @@ def test_words_of_lake_versions_and_in_the_lakes_file(lake: Lake) -> None:
     version(lake, str(NAME), comment=f"without customer {KEY}")
     version(lake, str(NAME), label=f"no-{KEY}")
     (one,) = found(lake)
-    assert one.what.endswith("same spelling: 3, 4")
+    assert one.what.endswith("spelled the same: 3, 4")
     assert found(lake, words=False) == []
     said = ("annotate", str(NAME), "--description", f"with {KEY}, who pays late")
     assert call.run(lake, *said).exit_code == 0
