@@ -114,8 +114,8 @@ def command(
     --label belongs to the lake version. If a table cannot be frozen, no lake version is created,
     and the next run reuses the finished versions.
 
-    Tables of up to 32 MiB of messages without constraints need no Spark; --engine chooses
-    otherwise.
+    Tables of up to 32 MiB of messages need no Spark, except for complex constraints; --engine
+    chooses otherwise.
 
     With --require, all conditions are checked before anything is frozen. If one is not met, nothing
     is frozen, each such condition is listed with the value found, and the exit code is 4. The
