@@ -664,7 +664,7 @@ class Table(lake.Table):
             wait: How many seconds to wait for readers that may need what is to be deleted.
             dry_run: Only find out what would be done.
             engine: What reads and writes rows: ``local``, ``spark``, or ``auto`` for this process
-                if a table is small, its rows are named by ids, and Spark need not compute what is
+                if a table is small, its condition is simple, and Spark need not compute what is
                 published of it. By default the lake's.
             spark: The session to use; it means Spark.
 

@@ -15,7 +15,13 @@ from typing import Any
 from singerlake.annotations.requirement import Requirement
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
-from singerlake.errors import MisfitsError, NotFoundError, SingerlakeError, UsageError
+from singerlake.errors import (
+    MisfitsError,
+    NotFoundError,
+    SingerlakeError,
+    UsageError,
+    ViolationsError,
+)
 from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.version_notes import PointerMove
 from singerlake.lake import Table
@@ -28,6 +34,7 @@ from singerlake.ops.point import Pointed, point, pointer_name
 from singerlake.ops.requirements import annotated
 from singerlake.ops.requirements.check import check_snapshot, requirements_error
 from singerlake.ops.sign.sign import SignedVersion, Signer, sign
+from singerlake.rows.batches.violations import Violation
 from singerlake.rows.blocks.misfits import ColumnMisfits, ways_out
 from singerlake.rows.state.fingerprint import Content
 from singerlake.rows.state.parquet_parts import IndexDamagedError
@@ -211,7 +218,7 @@ def _freeze(
         engine = _engine_for(choice, wanted.at, engine)
         content = _content(engine, table, wanted.at)
         _check_required(engine, table, head, wanted.at, required, choice)
-        violations = _violations(engine, table, wanted.at, options)
+        violations = _violations(choice, engine, table, wanted.at, options)
         with engine.stages("committing"):
             version = commit_version(
                 table.store,
@@ -271,8 +278,11 @@ def _engine_for(
     state: TableState,
     started: Engine[Any] | None = None,
 ) -> Engine[Any]:
-    sql = f"the constraints of {state.table}" if state.overlay.constraints else None
-    work = reading(state)
+    sql, work = None, reading(state)
+    if constraints := state.overlay.constraints:
+        from singerlake.sql.constraints import asked_of_spark  # late: few tables have constraints
+
+        sql = asked_of_spark(choice, state, constraints)
     return choice.engine_for(work, WHAT, sql=sql, started=started)
 
 
@@ -308,7 +318,11 @@ def _index_content(
 
 
 def _violations(
-    engine: Engine[Any], table: Table, snapshot: TableState, options: FreezeOptions
+    choice: EngineChoice,
+    engine: Engine[Any],
+    table: Table,
+    snapshot: TableState,
+    options: FreezeOptions,
 ) -> list[str]:
     """The names of the constraints that rows break, where that is allowed.
 
@@ -317,12 +331,9 @@ def _violations(
     """
     if not snapshot.overlay.constraints:
         return []
-    from singerlake.engine.spark.engine import SparkEngine
-    from singerlake.sql.violations import broken_constraints, violations_error
+    from singerlake.sql.constraints import broken_constraints
 
-    if not isinstance(engine, SparkEngine):
-        raise TypeError("constraints are checked by Spark")
-    broken = broken_constraints(engine, table, snapshot)
+    broken = broken_constraints(choice, engine, table, snapshot)
     if broken and not options.allow_violations:
         raise violations_error(snapshot, broken)
     return [one.name for one in broken]
@@ -524,4 +535,15 @@ def misfits_error(snapshot: TableState, misfits: list[ColumnMisfits]) -> Singerl
         "columns, and nothing was frozen:",
         *(f"  {one}" for one in misfits),
         ways_out(snapshot.table, columns, keyed=keyed),
+    )
+
+
+def violations_error(snapshot: TableState, found: Sequence[Violation]) -> SingerlakeError:
+    """Return the error of a state that cannot be a version: some rows violate constraints."""
+    return ViolationsError.of_lines(
+        f"rows of {snapshot.table} at transaction {snapshot.number} do not keep its constraints, "
+        "and nothing was frozen:",
+        *(line for one in found for line in one.lines()),
+        "correct these rows, drop the constraint (singerlake alter), or freeze them all the same "
+        "with --allow-violations, which marks the version",
     )

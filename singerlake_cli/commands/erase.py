@@ -180,8 +180,8 @@ def command(
     everything was read and nothing was found, otherwise 5. The output does not repeat the search
     terms.
 
-    Tables of up to 32 MiB of messages need no Spark, except for --where and to rebuild published
-    copies that SQL computes. --engine overrides this.
+    Tables of up to 32 MiB of messages need no Spark, except for complex conditions and to rebuild
+    published copies that SQL computes. --engine overrides this.
 
     \b
     singerlake erase tap-shop.customers --key 4711 --reason "request 12" --dry-run

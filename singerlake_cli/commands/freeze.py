@@ -117,8 +117,8 @@ def command(
     signed, also those that existed, before the lake version is created. A key that cannot sign is
     an error before anything is frozen.
 
-    Tables of up to 32 MiB of messages without constraints need no Spark; --engine chooses
-    otherwise.
+    Tables of up to 32 MiB of messages need no Spark, except for complex constraints; --engine
+    chooses otherwise.
 
     With --require, all conditions are checked before anything is frozen. If one is not met, nothing
     is frozen, each such condition is listed with the value found, and the exit code is 4. The
