@@ -433,8 +433,23 @@ def test_undone_replay_leaves_the_table_as_it_was(lake: Lake) -> None:
     rejected = dead_letters(lake)
     undo(rejected, UndoOptions([2]), HERE)
     assert kept_totals(lake) == ["two"]
-    assert table_of(lake).rejected().replay(overwrite=True).replayed == 1
+    assert table_of(lake).rejected().replay().replayed == 1
     assert totals(lake) == {1: "1", 2: "two"}
+
+
+@pytest.mark.parametrize("there", ["row", "deletion"])
+def test_undone_replay_leaves_newer_rows_and_deletions_of_the_source_in_force(
+    lake: Lake, there: str
+) -> None:
+    sync(lake, row(1, "late", time_extracted=OLD))
+    newer = {"id": 1, "total": 7, **({} if there == "row" else {DELETED: NEW})}
+    sync(lake, record("a", newer, time_extracted=NEW), schema=EITHER)
+    before = totals(lake)
+    done = table_of(lake).rejected().replay(overwrite=True)
+    undo(table_of(lake), UndoOptions([done.transaction or 0]), HERE)
+    undo(dead_letters(lake), UndoOptions([2]), HERE)
+    assert reasons(table_of(lake).rejected().replay()) == {OLDER: 1}
+    assert totals(lake) == before
 
 
 # What cannot be replayed.
