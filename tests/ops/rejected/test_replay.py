@@ -181,14 +181,36 @@ def test_records_of_one_key_come_in_the_order_of_their_times(lake: Lake) -> None
     assert totals(lake) == {1: "new"}
 
 
-def test_table_without_a_key_gets_each_record_once(lake: Lake) -> None:
-    sync(lake, row(1, "one"), row(1, "two"), row(1, "one"), keys=())
+def test_table_without_a_key_gets_each_record_of_a_run_once(lake: Lake) -> None:
+    lines = [row(1, "one"), row(1, "two"), row(1, "one"), row(1, "one")]
+    sync(lake, *lines[:3], keys=())  # the run died, and comes again as a whole
+    sync(lake, *lines, keys=())
     sync(lake, schema=EITHER, keys=())
     table = table_of(lake)
-    assert table.rejected().replay().replayed == 2
+    assert table.rejected().replay().replayed == 4
     assert table.rejected().replay().replayed == 0
     rows = table.at(engine="local").to_arrow().to_pylist()
-    assert sorted(one["total"] for one in rows) == ["one", "two"]
+    assert sorted(one["total"] for one in rows) == ["one", "one", "one", "two"]
+
+
+def test_equal_records_of_a_table_with_a_key_are_listed_once(lake: Lake) -> None:
+    sync(lake, row(1, "one"), row(1, "one"))
+    assert kept_totals(lake) == ["one"]
+
+
+def test_equal_records_of_a_batch_file_are_each_listed_without_a_key(
+    lake: Lake, tmp_path: Path
+) -> None:
+    file = tmp_path / "b.json"
+    file.write_bytes(b'{"id":1,"total":"x"}\n' * 2)
+    batch = {
+        "type": "BATCH",
+        "stream": "a",
+        "encoding": {"format": "jsonl"},
+        "manifest": [file.as_uri()],
+    }
+    sync(lake, json.dumps(batch).encode(), batch_roots=[str(tmp_path)], keys=())
+    assert len([*table_of(lake).rejected()]) == 2
 
 
 # Overrides and constraints.
