@@ -19,21 +19,11 @@ from singerlake.format.names import REJECTED, TableName
 from singerlake.lake import Table
 from singerlake.log import log
 from singerlake.log.table_state import TableState
+from singerlake.ops.rejected.reasons import without_values
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL
 from singerlake.rows.blocks.positions import block_holding
 from singerlake.rows.lines.line_writer import lines_by_position
 from singerlake.snapshot.from_blocks import local_rows
-
-HIDDEN = "…"
-"""What stands in the place of a value."""
-_HEAD = 80
-"""Characters of a line that the reason quotes if the line is not a message."""
-_FIELD = re.compile(
-    r"((?:the record of stream .*?, )?field .*?: |the record of stream .*?, )", re.S
-)
-_MISFIT = re.compile(r"^(.*?the value ).*( of (?:column )?['\"])", re.S)
-_TAIL = re.compile(r" (?:is|are|does|do|has|have|was|should|expected)\b")
-_VALUE = re.compile(r"""["'{\[\d-]|(?:true|false|null|True|False|None)\b""")
 
 
 class _Row(msgspec.Struct):
@@ -341,7 +331,7 @@ def counted(lines: Iterable[KeptLine]) -> list[ReasonCount]:
     return [ReasonCount(kind, n, *times[kind]) for kind, n in counts.most_common()]
 
 
-# Which lines are meant, and reasons without values.
+# Which lines are meant, and how they are shown.
 
 
 def meant_by(reason: str | None) -> Callable[[KeptLine], bool]:
@@ -365,34 +355,6 @@ def meant_by(reason: str | None) -> Callable[[KeptLine], bool]:
         )
 
     return meant
-
-
-def without_values(reason: str, text: bytes) -> str:
-    """Return the reason of a rejected line without what it quotes of the line.
-
-    Args:
-        text: The line.
-    """
-    head = text[:_HEAD].decode("utf-8", "replace").strip()
-    if head and (at := reason.find(f": {head}")) >= 0:
-        return f"{reason[:at]}: {HIDDEN}"
-    if misfit := _MISFIT.match(reason):
-        return f"{misfit[1]}{HIDDEN}{reason[misfit.start(2) :]}"
-    if (field := _FIELD.match(reason)) and _VALUE.match(reason, field.end()):
-        return field[1] + _without_value(reason[field.end() :])
-    return reason
-
-
-def _without_value(rest: str) -> str:
-    """Hide the value at the beginning of a sentence; names of missing properties are no value."""
-    try:
-        _, end = json.JSONDecoder().raw_decode(rest)
-    except ValueError:
-        # Shortened, or as Python spells it: the last verb is the sentence's own.
-        end = max((found.start() for found in _TAIL.finditer(rest)), default=len(rest))
-    if rest[end:].startswith(" is a required property"):
-        return rest
-    return HIDDEN + rest[end:]
 
 
 def hidden(text: bytes) -> str:
