@@ -40,8 +40,9 @@ class LakeFreezeOptions:
         again: Make a new lake version even if one names the same versions.
         allow_violations: Freeze rows that break their table's constraints, too.
         named: Tables that must not be left out, because somebody named them.
-        require: Requirements that each table must meet beside those that it is annotated with;
-            statements are run once. Unless all are met, no table is frozen.
+        require: Requirements that each table must meet beside those that it is annotated with,
+            except dead-letter tables that nobody named; statements are run once. Unless all are
+            met, no table is frozen.
     """
 
     label: str | None = None
@@ -118,7 +119,9 @@ def freeze_lake(
         ConflictError: Others made lake versions faster than this one could follow.
     """
     choice = choice or EngineChoice()
-    required = annotated.required(lake.store, wanted.cut.heads, options.require)
+    required = annotated.required(
+        lake.store, wanted.cut.heads, options.require, named=options.named
+    )
     _check_required(lake, wanted, required, choice)
     frozen: dict[TableName, Frozen] = {}
     failed: dict[TableName, SingerlakeError] = {}

@@ -129,9 +129,7 @@ def test_every_rule_has_its_reason(rule: dict[str, Any]) -> None:
 @settings(max_examples=200, deadline=None)
 def test_nothing_of_a_broken_line_is_seen(noise: bytes, at: int, seed: int, text: str) -> None:
     whole = json.dumps({"type": "RECORD", "stream": "s", "record": {"a": text}}).encode()
-    broken = random.Random(
-        seed
-    ).choice(
+    broken = random.Random(seed).choice(
         [
             whole[:at] + noise + whole[at:],
             noise + text.encode(),
