@@ -23,6 +23,20 @@ def test_list_of_tables(shop: Lake) -> None:
     assert NAME in run(shop, "rejected").stdout
 
 
+def test_lines_of_no_stream_are_named_as_they_can_be_typed(lake: Lake) -> None:
+    sync(lake, b"stray", b"print", row(1, 1))
+    [found] = run_json(lake, "rejected")
+    name = "tap-test.__rejected"
+    assert (found["table"], found["dead_letter_table"]) == (name, name)
+    assert name in run(lake, "rejected").stdout
+    assert f"{name}: 2 rejected records" in run(lake, "rejected", name).stdout
+    assert run_json(lake, "rejected", name)["table"] == name
+    discarded = run(lake, "rejected", name, "--discard", "--where", "line = 2")
+    assert discarded.stdout == f"{name}: 1 record discarded\n"
+    run(lake, "rejected", name, "--discard", "--reason", "*")
+    assert f"{name} has no rejected records" in run(lake, "rejected", name).stdout
+
+
 @pytest.mark.parametrize("name", [NAME, f"{NAME}__rejected"])
 def test_list_of_a_table_hides_values(shop: Lake, name: str) -> None:
     shown = run(shop, "rejected", name)
