@@ -28,6 +28,8 @@ SIZES = {
     "Tables": ("table", "tables"),
     "Vacuums": ("vacuum", "vacuums"),
     "Droppers": ("dropper", "droppers"),
+    "Movers": ("mover", "movers"),
+    "Deleters": ("deleter of versions", "deleters of versions"),
     "Replayers": ("replay", "replays"),
     "Lines": ("line", "lines"),
     "MaxRejections": ("rejection", "rejections"),

@@ -43,6 +43,13 @@ LAKE_VERSIONS = (
     "NamedVersionsAreOfTheCut",
     "NumbersAreWrittenOnce",
 )
+POINTER = (
+    "PointersNameVersions",
+    "PointersAreAsTheLog",
+    "NoMoveIsLost",
+    "SignersPointAtSigned",
+    "ReadersSeeCommitted",
+)
 REPLAY = ("RecordsAreSomewhere", "RowsComeOnce", "NewerRowsStay")
 INVARIANTS = {
     "Lake": LAKE,
@@ -52,6 +59,7 @@ INVARIANTS = {
     "Index": INDEX,
     "Turns": TURNS,
     "LakeVersions": LAKE_VERSIONS,
+    "Pointer": POINTER,
     "Replay": REPLAY,
     "Publish": PUBLISH,
     "Erase": ERASE,
@@ -83,6 +91,10 @@ RULES: Mapping[str, tuple[str, ...]] = {
     ),
     "Turns": ("LockRecheck", "ReadBackEntry", "GiveWayWhenSlow", "DistrustOldLock"),
     "LakeVersions": ("LookTwice", "ListAgain", "FreezeAtCut", "VersionsFirst", "PutIfAbsent"),
+    "Pointer": (
+        *("DraftAgain", "Unmoved", "VersionThere", "NotPointed", "SinceItBegan", "SignFirst"),
+        *("DeletedKeepNotes", "ManifestLast"),
+    ),
     "Replay": ("RowsFirst", "Conditional", "LogSays", "ByBlock", "ById", "NotOlder"),
     "Publish": PUBLISH_RULES,
     "Erase": ERASE_RULES,
@@ -202,6 +214,24 @@ def lake_versions(freezers: int, syncs: int, tables: int = 2) -> dict[str, objec
     }
 
 
+def pointer(
+    movers: int, deleters: int, freezers: int, readers: int, runs: int
+) -> dict[str, object]:
+    """Constants of the module Pointer with every rule in force.
+
+    Args:
+        runs: How often processes begin, all together.
+    """
+    return {
+        "Movers": movers,
+        "Deleters": deleters,
+        "Freezers": freezers,
+        "Readers": readers,
+        "MaxRuns": runs,
+        **dict.fromkeys(RULES["Pointer"], True),
+    }
+
+
 def replay(
     replayers: int,
     lines: int,
@@ -287,6 +317,15 @@ def small() -> list[Check]:
         Check(
             "Lake versions", "LakeVersions", lake_versions(2, 2), (*LAKE_VERSIONS, "AllIsReached")
         ),
+        Check("Pointer", "Pointer", pointer(1, 1, 1, 0, 3), (*POINTER, "AllIsReached")),
+        Check("Pointer, a reader", "Pointer", pointer(1, 1, 0, 1, 4), (*POINTER, "AllIsReached")),
+        Check(
+            "Pointer, all ends",
+            "Pointer",
+            pointer(1, 1, 1, 0, 2),
+            properties=("MovesEnd",),
+            specification="LiveSpec",
+        ),
         Check(
             "Replay",
             "Replay",
@@ -341,6 +380,8 @@ def full() -> list[Check]:
             properties=("FreezersEnd",),
             specification="LiveSpec",
         ),
+        Check("Pointer", "Pointer", pointer(2, 1, 2, 0, 3), POINTER),
+        Check("Pointer, a reader", "Pointer", pointer(1, 1, 1, 1, 3), POINTER),
         Check("Replay", "Replay", replay(2, 2, 1, 3, 3, keyed=True), REPLAY),
         Check("Replay, no key", "Replay", replay(2, 2, 0, 4, 4, keyed=False, copies=1), REPLAY),
         *publications.full(),
@@ -359,6 +400,7 @@ def large() -> list[Check]:
         Check("Index", "Index", index(3, 3, 1), INDEX),
         Check("Turns", "Turns", turns(3, Beats=2), TURNS),
         Check("Lake versions", "LakeVersions", lake_versions(3, 3), LAKE_VERSIONS),
+        Check("Pointer", "Pointer", pointer(2, 2, 2, 1, 5), POINTER),
         Check("Replay", "Replay", replay(3, 2, 2, 4, 5, keyed=True), REPLAY),
         *publications.large(),
         *erasures.large(),

@@ -12,6 +12,7 @@ from model.checks import (
     lake,
     lake_versions,
     locked,
+    pointer,
     replay,
     turns,
 )
@@ -135,6 +136,20 @@ _RULES: Sequence[Group] = [
             "PutIfAbsent": "NumbersAreWrittenOnce",
         },
     ),
+    (
+        "Pointer",
+        pointer(1, 1, 1, 1, 2),
+        {
+            "DraftAgain": "PointersNameVersions",
+            "Unmoved": "NoMoveIsLost",
+            "VersionThere": "PointersNameVersions",
+            "NotPointed": "PointersNameVersions",
+            "SinceItBegan": "NoMoveIsLost",
+            "SignFirst": "SignersPointAtSigned",
+            "ManifestLast": "ReadersSeeCommitted",
+        },
+    ),
+    ("Pointer", pointer(1, 1, 0, 0, 4), {"DeletedKeepNotes": "PointersAreAsTheLog"}),
     (
         "Replay",
         replay(2, 1, 0, 2, 2, keyed=False),

@@ -17,13 +17,11 @@ from singerlake.errors import (
     ConflictError,
     InputError,
     NotFoundError,
-    SingerlakeError,
     UsageError,
 )
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake.spreadsheet_cells import is_inert
 from singerlake_cli import output
-from singerlake_cli.certificates import CertificateFiles
 from singerlake_cli.lake_versions import signed_words
 from singerlake_cli.shared import Shared
 from singerlake_cli.working import working
@@ -32,12 +30,11 @@ if TYPE_CHECKING:
     from singerlake.engine.choice import EngineChoice
     from singerlake.format.names import TableName
     from singerlake.lake import Lake
-    from singerlake.ops.erase.check import PublishedPlace
+    from singerlake.ops.erase.certificate_files import CertificateFiles
     from singerlake.ops.erase.earlier import Earlier
     from singerlake.ops.erase.plan import Erased as OfTable
     from singerlake.ops.erase.table import EraseRequest
     from singerlake.ops.erase.tables import Erased
-    from singerlake.publish.projection import Target
 
 ELSEWHERE = "copies of the lake, backups, and data derived elsewhere are not searched"
 UNTOLD = (
@@ -132,6 +129,8 @@ def _certificate_files(asked: Asked) -> CertificateFiles | None:
         return None
     if asked.options.dry_run:
         raise UsageError("--certificate certifies an erasure: leave --dry-run out")
+    from singerlake.ops.erase.certificate_files import CertificateFiles
+
     return CertificateFiles(asked.certificate, signed=asked.options.signer is not None)
 
 
@@ -144,15 +143,12 @@ def _certify(
     files: CertificateFiles,
 ) -> bool:
     """Search the lake for the rows, and write the certificate; tell whether nothing is left."""
-    from singerlake.ops.erase.certificate import certificate
+    from singerlake.ops.erase.certificate_files import certify
 
     with working("reading the whole lake for the certificate"):
-        places = published_places(lake, asked.projections)
-        found = certificate(lake, rows, asked.options, done, places)
-    signer = asked.options.signer
-    files.write(found, None if signer is None else signer.sign)
+        certified = certify(lake, rows, asked.options, done, files, asked.projections)
     shared.output.note(f"certificate: {', '.join(map(str, files.paths))}")
-    return bool(found["complete"])
+    return bool(certified.certificate and certified.certificate["complete"])
 
 
 def _others(texts: Sequence[str]) -> dict[str, str | None]:
@@ -180,47 +176,6 @@ def _ids(asked: Asked) -> list[str]:
     if asked.file is None:
         return [*dict.fromkeys(asked.ids)]
     return [*dict.fromkeys(ids_of(asked.file))]
-
-
-def published_places(lake: Lake, file: Path | None) -> list[PublishedPlace]:
-    """Find the lake's publications, with the declarations needed to reach them.
-
-    Args:
-        file: The file of declarations; ``projections.yml`` by default.
-
-    Raises:
-        SingerlakeError: The file that is named cannot be read.
-        DamagedError: The lake's own file cannot be.
-    """
-    from singerlake.ops.erase.check import PublishedPlace
-
-    published = lake.annotations(strict=True).published
-    if not published:
-        return []
-    from singerlake.publish.declaration import declared
-    from singerlake.storage.opening import open_store
-    from singerlake.storage.options import from_environment
-
-    targets: dict[str, Target] = {}
-    try:
-        targets = {one.name: one.target for one in declared(file) if one.target is not None}
-    except NotFoundError:
-        if file is not None:
-            raise
-    places = []
-    for name, one in sorted(published.items()):
-        target, store, why = targets.get(name), None, ""
-        try:
-            if target is None or target.uri != one.to:
-                store = open_store(one.to, from_environment())
-            else:
-                target.check_set()
-                store = open_store(one.to, target.options)
-            store.first_key()
-        except SingerlakeError as error:
-            store, why = None, str(error)
-        places.append(PublishedPlace(name, one.tables, one.to, one.format, store, why))
-    return places
 
 
 def ids_of(file: str) -> list[str]:

@@ -16,11 +16,11 @@ from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.type_list import parse_names
 from singerlake.lake import Table
 from singerlake.log.commit import check_metadata
+from singerlake.new_file import NewFile
 from singerlake.ops.change.plan import ChangeOptions
 from singerlake.rows.batches.problems import FIRST, Problems
 from singerlake.rows.input.csv.dialect import Dialect
 from singerlake.rows.input.files import CSV, FORMATS, STDIN, TSV, GivenFile, open_files
-from singerlake_cli.new_file import NewFile
 from singerlake_cli.output import Output
 from singerlake_cli.rejects import rejects_file, write_rejects
 

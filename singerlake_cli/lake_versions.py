@@ -15,7 +15,7 @@ from singerlake.errors import DataError, InvalidNameError, SingerlakeError, Usag
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.log import FrozenVersion
 from singerlake.format.names import TableName
-from singerlake.format.signed_text import key_of
+from singerlake.format.signed_text import covers, key_of
 from singerlake.lake import Lake, Table
 from singerlake.log import lake_log, not_copied
 from singerlake.nearest import bare, offer
@@ -119,10 +119,20 @@ def freeze_many(
         shared.output.error(error, name)
     if done.failed:
         shared.output.note(
-            "no lake version was created: the versions of the other tables stay, and the next run "
-            "reuses them if their tables have not changed"
+            "no lake version was created: the versions that exist stay, and the next run reuses "
+            "them if their tables have not changed"
         )
+        if unsigned := [f"{name}.{done.tables[name].number}" for name in _unsigned(done)]:
+            shared.output.note(
+                f"not signed: {', '.join(unsigned)}: run this command again, or sign them with: "
+                f"singerlake sign {' '.join(unsigned)} --key FILE"
+            )
         click.get_current_context().exit(max(error.exit_code for error in done.failed.values()))
+
+
+def _unsigned(done: LakeFrozen) -> list[TableName]:
+    """Return the tables whose versions are there and could not be signed."""
+    return sorted(done.failed.keys() & done.tables.keys())
 
 
 def _size(lake: Lake, name: TableName) -> int:
@@ -145,7 +155,7 @@ def _frozen_json(done: LakeFrozen) -> dict[str, Any]:
         "lake_version": None if done.version is None else as_json(done.version),
         "new": done.new,
         "tables": [
-            {"table": str(name), "new": name in done.made, **structs.asdict(done.tables[name])}
+            {"table": str(name), "new": name in done.made, **version_json(done.tables[name])}
             for name in sorted(done.tables)
         ],
     }
@@ -154,6 +164,8 @@ def _frozen_json(done: LakeFrozen) -> dict[str, Any]:
 def _print_frozen(done: LakeFrozen) -> None:
     for name in sorted(done.tables):
         output.say(frozen_words(name, done.tables[name], new=name in done.made))
+        if name in done.signed:
+            output.say(signed_words(name, done.signed[name]))
     if (version := done.version) is not None:
         output.say(
             f"{version}: {output.count(len(version.tables), 'table')}, "
@@ -186,6 +198,18 @@ def pointer_words(table: TableName, done: Pointed) -> str:
         return f"{name} already points to version {done.version.number}"
     before = "" if done.before is None else f" (before: version {done.before})"
     return f"{name} now points to version {done.version.number}{before}"
+
+
+def version_json(version: FrozenVersion) -> dict[str, Any]:
+    """Return a table's version for scripts, with the key of each signature.
+
+    Nothing is checked: ``current`` is whether a signature says what the version is now.
+    """
+    signed = [
+        {**structs.asdict(one), "key": key_of(one.signature), "current": covers(version, one)}
+        for one in version.signed
+    ]
+    return {**structs.asdict(version), "signed": signed}
 
 
 def signed_words(table: TableName, done: SignedVersion) -> str:

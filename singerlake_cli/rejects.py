@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from singerlake.errors import UsageError
+from singerlake.new_file import NewFile
 from singerlake.quantities import count
 from singerlake.rows.batches.problems import Problem, Problems
-from singerlake_cli.new_file import NewFile
 
 _COLUMNS = Problem.__struct_fields__
 _FORMS = (".csv", ".jsonl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -9,11 +10,15 @@ from typing import Any
 
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.lake_log import LakeVersion
-from singerlake.format.names import TableName
+from singerlake.format.names import POINTER_NAME, TableName
 from singerlake.lake import Lake
 from singerlake.log import lake_log
 from singerlake.nearest import offer, underscored
 from tap_singerlake import settings
+
+_PINNED = re.compile(
+    rf"(?P<stream>.+?)(?:\.(?P<number>[0-9]+)|(?P<pointer>@{POINTER_NAME}))", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -112,15 +117,14 @@ def _matches(entry: str, tables: Sequence[TableName]) -> dict[TableName, str | N
     """Find the tables that one entry of ``streams`` means, with the version it pins.
 
     As in a table reference, ``orders.2`` is version 2 of ``orders`` where that stream exists,
-    and the stream ``orders.2`` where it does not. A name goes before a pattern, so that a
-    stream whose name has a star in it can be named. Last, a name is taken as SQL has it, with
-    underscores in the place of dashes, and with its tap in front or without.
+    and the stream ``orders.2`` where it does not; ``orders@current`` is read alike. A name goes
+    before a pattern, so that a stream whose name has a star in it can be named. Last, a name is
+    taken as SQL has it, with underscores in the place of dashes, and with its tap in front or
+    without.
     """
-    base, dot, last = entry.rpartition(".")
-    version = last if dot and base and last.isascii() and last.isdigit() else None
     readings: list[tuple[str, str | None]] = [(entry, None)]
-    if version is not None:
-        readings.insert(0, (base, version))
+    if pinned := _PINNED.fullmatch(entry):
+        readings.insert(0, (pinned["stream"], pinned["number"] or pinned["pointer"]))
     for text, pin in readings:
         if matched := {table: pin for table in tables if table.stream == text}:
             return matched

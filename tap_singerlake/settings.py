@@ -34,7 +34,7 @@ SETTINGS: dict[str, Any] = th.PropertiesList(
         title="Streams",
         description=(
             "Read only these streams: names, or patterns with * and ?. `orders.2` is table "
-            "version 2."
+            "version 2, and `orders@current` the version that this pointer names."
         ),
         examples=[["orders", "customers.2", "web_*"]],
     ),

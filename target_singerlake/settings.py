@@ -173,8 +173,8 @@ _TARGET = [
         title="New version",
         description=(
             "After a successful run, freeze every table that it changed, unless the result has a "
-            "version already. Large tables, and tables with constraints, need Spark (Java 17 or "
-            "later)."
+            "version already. Large tables need Spark (Java 17 or later); tables with constraints "
+            "need Spark or the extra sql."
         ),
     ),
     th.Property(

@@ -27,10 +27,9 @@ from singerlake.format import (
 )
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import canonical, schema_hash
-from singerlake.format.signed_text import signed_text, signing_key
+from singerlake.format.signed_text import covers, signed_text, signing_key
 from singerlake.log.checkpoint import from_manifest, to_manifest
 from singerlake.log.conflicts import changes_rows
-from singerlake.ops.sign.sign import covers
 from tests.sshsig import Key, signed_with
 from tests.test_docs_links import anchors
 from tests.test_docs_promises import check_named_tests

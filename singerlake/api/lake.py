@@ -136,6 +136,7 @@ class Lake(lake.Lake):
         allow_violations: bool = False,
         again: bool = False,
         require: Sequence[str] = (),
+        sign: str | Path | None = None,
         engine: str | None = None,
         spark: SparkSession | None = None,
     ) -> LakeVersion:
@@ -153,22 +154,27 @@ class Lake(lake.Lake):
             require: Requirements that each table must meet, as for :meth:`Table.freeze`, except
                 dead-letter tables that are not named; each statement is run once. Unless all are
                 met, no table is frozen.
+            sign: The file of a key with which the version of each table is signed, before the
+                lake version is made; see :meth:`Table.sign`.
             engine: As for :meth:`Table.freeze`.
             spark: As for :meth:`Table.freeze`.
 
         Raises:
-            SingerlakeError: A table could not be frozen; see :meth:`Table.freeze`. There is no
-                lake version then; the next run uses the versions of the others again.
+            SingerlakeError: A table could not be frozen, or its version could not be signed; see
+                :meth:`Table.freeze`. There is no lake version then; the next run uses the versions
+                that were made.
             UsageError: The label cannot be one or is taken, or the list of tables is empty.
             RequirementsError: A table does not meet a requirement.
             ConflictError: Some table moved at every moment.
         """
         from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan
+        from singerlake.ops.sign.openssh import SigningKey
 
         if tables is not None and not tables:
             raise UsageError("the list of tables is empty: leave it out to freeze all of them")
         named = [self.table(name).name for name in tables or ()]
-        options = LakeFreezeOptions(label, comment, again, allow_violations, named, require)
+        signer = None if sign is None else SigningKey.of(sign)
+        options = LakeFreezeOptions(label, comment, again, allow_violations, named, require, signer)
         choice = EngineChoice.of(engine, default=self._engine, spark=spark)
         wanted = plan(self, self.tables if tables is None else lambda: named, options)
         done = freeze_lake(self, wanted, options, choice)

@@ -630,6 +630,7 @@ class Table(lake.Table):
         block: bool = False,
         purge_object_versions: bool = False,
         sign: str | Path | None = None,
+        certificate: str | Path | None = None,
         wait: float = 600.0,
         dry_run: bool = False,
         engine: str | None = None,
@@ -657,31 +658,39 @@ class Table(lake.Table):
             purge_object_versions: Also delete all earlier versions of the tables' objects that the
                 bucket keeps.
             sign: The file of a key that signs what is left of versions; see :meth:`sign`.
+            certificate: The name of files, without suffix: then the whole lake is searched, and a
+                certificate is written to ``.json`` and ``.html``, with ``sign`` also a signature of
+                it to ``.json.sig``. It has no value of the rows.
             wait: How many seconds to wait for readers that may need what is to be deleted.
             dry_run: Only find out what would be done.
             engine: What reads and writes rows: ``local``, ``spark``, or ``auto`` for this process
-                if a table is small, its rows are named by ids, and Spark need not compute what is
+                if a table is small, its condition is simple, and Spark need not compute what is
                 published of it. By default the lake's.
             spark: The session to use; it means Spark.
 
         Returns:
             What was done to each table, and what was published again. It ``is_done`` if nothing is
-            left to do; where nothing was ``found``, there were no such rows.
+            left to do; where nothing was ``found``, there were no such rows. ``certificate`` is
+            the content of the certificate.
 
         Raises:
-            UsageError: Something is in the way, or is not said; nothing was changed.
+            UsageError: Something is in the way, or is not said, or a file of the certificate is
+                there; nothing was changed.
             NotFoundError: There is no such table.
             ConflictError: A vacuum is at work, or others write such rows meanwhile.
             DamagedError: A version would not be what it should; nothing was changed.
             RuntimeMissingError: Spark is needed, and it or Java is not installed.
         """
         from singerlake.ops.erase import tables as erasing
+        from singerlake.ops.erase.certificate_files import CertificateFiles, certify
         from singerlake.ops.erase.plan import EraseOptions
         from singerlake.ops.erase.table import EraseRequest
         from singerlake.ops.sign.openssh import SigningKey
 
         if isinstance(ids, str):
             raise UsageError("pass a list of ids, even for a single one")
+        if certificate is not None and dry_run:
+            raise UsageError("a certificate is of an erasure: leave dry_run or certificate out")
         said = tuple(dict.fromkeys(map(str, ids)))
         if bool(said) == (where is not None):
             raise UsageError("select rows by their ids, or by a condition with where")
@@ -697,9 +706,13 @@ class Table(lake.Table):
         )
         file = None if projections is None else Path(projections)
         choice = self._choice(engine, spark)
-        return erasing.erase(
+        files = None
+        if certificate is not None:
+            files = CertificateFiles(Path(certificate), signed=signer is not None)
+        done = erasing.erase(
             within, asked, options, choice, words=not allow_text_mentions, projections=file
         )
+        return done if files is None else certify(within, asked, options, done, files, file)
 
 
 def _named(version: FrozenVersion) -> str:

@@ -8,7 +8,7 @@ is none that the two would take differently.
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import msgspec
@@ -17,12 +17,14 @@ from msgspec.structs import replace
 from singerlake.errors import UsageError
 from singerlake.format.json_schema import Spec, resolved
 from singerlake.format.overlay import Constraint
-from singerlake.format.types import INT64, Kind, Type
+from singerlake.format.types import DIGITS, INT64, Kind, Type
 from singerlake.format.values import converter, misfit
 
 NUMBERS = (Kind.INTEGER, Kind.NUMBER, Kind.DECIMAL)
 TEXTS = (Kind.STRING, Kind.TEXT)
 _NO_VALUES = (Kind.STRUCT, Kind.LIST)
+_CONTEXT = Context(prec=1_000)
+"""For all digits of a double's bound."""
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _KINDS = {"range": (NUMBERS, "numbers"), "length": (TEXTS, "texts"), "pattern": (TEXTS, "texts")}
 
@@ -67,6 +69,25 @@ def spelled(one: Constraint, column: str, type_: Type) -> Constraint:
             ends = {name: None if end is None else int(end) for name, end in ends.items()}
         return replace(one, **ends)
     return one
+
+
+def edge(type_: Type, bound: float, *, least: bool) -> float | Decimal | bool:
+    """Return the value that numbers of a column are compared with for a bound.
+
+    Whole numbers and decimals are compared with the nearest bound that has no more digits behind
+    the point than they have: no two decimals of many digits meet that no type holds.
+
+    Returns:
+        Whether all values are beyond it, if no value of the column is as far out.
+    """
+    if type_.kind is Kind.NUMBER:
+        return float(bound)
+    step = Decimal(1).scaleb(-type_.scale)
+    rounding = ROUND_CEILING if least else ROUND_FLOOR
+    exact = Decimal(repr(bound)).quantize(step, rounding, _CONTEXT)
+    if exact and exact.adjusted() >= DIGITS - type_.scale:
+        return (exact > 0) is least
+    return exact
 
 
 def _strings(spec: Any, root: Spec) -> bool:

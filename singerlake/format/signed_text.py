@@ -34,6 +34,12 @@ def signed_text(table: TableName, version: FrozenVersion, signed: Signed) -> byt
     return "".join(f"{line}\n" for line in _lines(table, version, signed)).encode()
 
 
+def covers(version: FrozenVersion, signed: Signed) -> bool:
+    """Tell whether a signature is of what a version is now; if not, rows were erased since."""
+    content = content_hash(signed.salt, version.fingerprint, version.record_fingerprint)
+    return bool(signed.salt) and (signed.rows, signed.content) == (version.rows, content)
+
+
 def _lines(table: TableName, version: FrozenVersion, signed: Signed) -> Iterator[str]:
     yield "singerlake-version-1"
     yield f"table {_quoted(str(table))}"

@@ -19,7 +19,7 @@ class Naming(NamedTuple):
     kind: Literal["version", "transaction", "time"]
     """A version is named by its number or label, a pointer (``@current``) or a transaction."""
     value: int | str | datetime | None
-    """What the user gave; None or an empty text if nothing. Times without a zone are in UTC."""
+    """What the user gave; None if nothing. Times without a zone are in UTC."""
 
 
 def requested_transaction(
@@ -38,7 +38,7 @@ def requested_transaction(
         UsageError: Several snapshots are named, or none is and one is required; or the value is
             no transaction or time.
     """
-    given = [one for one in namings if one.value not in (None, "")]
+    given = [one for one in namings if one.value is not None]
     if len(given) > 1:
         written = " and ".join(one.option for one in given)
         raise UsageError(f"specify one snapshot: {written} are given")
@@ -47,6 +47,8 @@ def requested_transaction(
     if not given:
         return None, head.number
     naming = given[0]
+    if naming.value == "":  # such as that of a variable which is not set; the head is not meant
+        raise UsageError(f"{naming.option} is empty: give a {naming.kind}, or leave it out")
     if naming.kind == "version":
         return head.transaction_named(str(naming.value))
     if naming.kind == "time":

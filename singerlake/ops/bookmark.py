@@ -95,7 +95,11 @@ def parse_bookmark(data: bytes) -> GivenBookmark:
     """
     try:
         given = _GIVEN.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        for one in (given.completed, given.partial):
+            _state_of(bytes(one))
+    except RecursionError:
+        raise UsageError("standard input is not a bookmark: it is nested too deeply") from None
+    except (ValueError, msgspec.DecodeError) as error:
         raise UsageError(
             f'standard input is not a bookmark: {error}; write {{"completed": {{"singer_state": '
             f'{{…}}}}, "partial": {{}}}}'

@@ -36,7 +36,7 @@ def cite_query(
 
     Raises:
         UsageError: It reads a head or a transaction, or no table; or a column has no place in a
-            lake, so that its values have no fingerprint.
+            lake, so that its values have no fingerprint; or its rows may differ from run to run.
         InvalidQueryError: It is not a SELECT.
         NotFoundError: It names a table or a version that is not there.
     """
@@ -44,6 +44,10 @@ def cite_query(
         read = [_version_of(source) for source in result.sources]
         if not read:
             raise UsageError("the query reads no table: there is nothing to cite")
+        if (part := result.unrepeatable) is not None:
+            raise UsageError(
+                f"the query has {part}: run again, it may give other rows, so it cannot be cited"
+            )
         content = _content(result.batches())
     title = normalized(sql)
     fingerprint = content.fingerprint

@@ -15,7 +15,13 @@ from typing import Any
 from singerlake.annotations.requirement import Requirement
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
-from singerlake.errors import MisfitsError, NotFoundError, SingerlakeError, UsageError
+from singerlake.errors import (
+    MisfitsError,
+    NotFoundError,
+    SingerlakeError,
+    UsageError,
+    ViolationsError,
+)
 from singerlake.format.log import Entry, FrozenVersion, Operation
 from singerlake.format.version_notes import PointerMove
 from singerlake.lake import Table
@@ -28,6 +34,7 @@ from singerlake.ops.point import Pointed, point, pointer_name
 from singerlake.ops.requirements import annotated
 from singerlake.ops.requirements.check import check_snapshot, requirements_error
 from singerlake.ops.sign.sign import SignedVersion, Signer, sign
+from singerlake.rows.batches.violations import Violation
 from singerlake.rows.blocks.misfits import ColumnMisfits, ways_out
 from singerlake.rows.state.fingerprint import Content
 from singerlake.rows.state.parquet_parts import IndexDamagedError
@@ -111,38 +118,58 @@ def freeze(
     if options.signer is not None:
         return _signed(table, options, choice, options.signer)
     if options.pointer is None:
-        return _frozen(table, options, choice)
+        return _frozen(table, table.snapshot(), options, choice)
     name = pointer_name(options.pointer)
-    before = versions.pointers(table.snapshot()).get(name)
-    done = _frozen(table, replace(options, pointer=name), choice)
-    if done.new:  # in one entry with the version
-        number = None if before is None else before[0].number
-        at = done.version.pointed[-1].transaction
-        return replace(done, pointer=Pointed(name, done.version, number, at))
-    moved = point(table.store, table.snapshot(), name, str(done.version.number))
-    return replace(done, pointer=moved)
+    began = table.snapshot()
+    done = _frozen(table, began, replace(options, pointer=name), choice)
+    if not done.new:
+        return _pointed(table, began, name, done)
+    before = versions.pointers(began).get(name)  # the move is in one entry with the version
+    number = None if before is None else before[0].number
+    at = done.version.pointed[-1].transaction
+    return replace(done, pointer=Pointed(name, done.version, number, at))
 
 
 def _signed(table: Table, options: FreezeOptions, choice: EngineChoice, signer: Signer) -> Frozen:
     """Freeze, sign, and then move the pointer, so that it never names an unsigned version."""
     name = None if options.pointer is None else pointer_name(options.pointer)
-    before = table.snapshot()
-    done = _frozen(table, replace(options, pointer=None), choice)
-    signed = sign(table.store, table.snapshot(), str(done.version.number), signer)
+    began = table.snapshot()
+    done = _frozen(table, began, replace(options, pointer=None), choice)
+    number = done.version.number
+    try:
+        signed = sign(table.store, table.snapshot(), str(number), signer)
+    except SingerlakeError as error:
+        made = "was frozen" if done.new else "is there"
+        still = "" if name is None else f", and the pointer @{name} did not move"
+        raise type(error)(
+            f"{error}; version {number} of {table.name} {made} and is not signed{still}: sign it "
+            f"with singerlake sign {table.name}.{number}"
+        ) from error
     done = replace(done, version=signed.version, signed=signed)
-    if name is None:
-        return done
-    head = table.snapshot()
-    conflicts.check_pointer_unmoved(head, before, name)
-    moved = point(table.store, head, name, str(done.version.number))
+    return done if name is None else _pointed(table, began, name, done)
+
+
+def _pointed(table: Table, began: TableState, name: str, done: Frozen) -> Frozen:
+    """Move a pointer to a version that is there.
+
+    Args:
+        began: The table when the freeze began.
+
+    Raises:
+        ConflictError: The pointer moved to another version since then, perhaps to a newer one.
+    """
+    head, number = table.snapshot(), done.version.number
+    there = versions.pointers(head).get(name)
+    if there is None or there[0].number != number:
+        conflicts.check_pointer_unmoved(head, began, name)
+    moved = point(table.store, head, name, str(number))
     return replace(done, version=moved.version or done.version, pointer=moved)
 
 
-def _frozen(table: Table, options: FreezeOptions, choice: EngineChoice) -> Frozen:
+def _frozen(table: Table, head: TableState, options: FreezeOptions, choice: EngineChoice) -> Frozen:
     required: Sequence[Requirement] = ()
     if options.met is None:
         required = annotated.required(table.store, [table.name], options.require)[table.name]
-    head = table.snapshot()
     there = _instead(head, options)(head)
     if there is not None and not required:
         return Frozen(there, new=False)
@@ -150,7 +177,7 @@ def _frozen(table: Table, options: FreezeOptions, choice: EngineChoice) -> Froze
     state = _state(head, options) if there is not None else _plan(head, options).at
     engine = _engine_for(choice, state)
     with table.lease() as lease:
-        return _freeze(table, lease.snapshot, options, required, choice, engine)
+        return _freeze(table, head, lease.snapshot, options, required, choice, engine)
 
 
 def _plan(head: TableState, options: FreezeOptions) -> FreezePlan:
@@ -163,6 +190,7 @@ def _state(head: TableState, options: FreezeOptions) -> TableState:
 
 def _freeze(
     table: Table,
+    began: TableState,
     head: TableState,
     options: FreezeOptions,
     required: Sequence[Requirement],
@@ -190,7 +218,7 @@ def _freeze(
         engine = _engine_for(choice, wanted.at, engine)
         content = _content(engine, table, wanted.at)
         _check_required(engine, table, head, wanted.at, required, choice)
-        violations = _violations(engine, table, wanted.at, options)
+        violations = _violations(choice, engine, table, wanted.at, options)
         with engine.stages("committing"):
             version = commit_version(
                 table.store,
@@ -203,6 +231,7 @@ def _freeze(
                 violations=violations,
                 requirements=options.met or [one.text for one in required],
                 pointer=options.pointer,
+                began=began,
                 instead=instead,
             )
         telling.wrote(wanted.at, rows=version.rows, version=version)
@@ -249,8 +278,11 @@ def _engine_for(
     state: TableState,
     started: Engine[Any] | None = None,
 ) -> Engine[Any]:
-    sql = f"the constraints of {state.table}" if state.overlay.constraints else None
-    work = reading(state)
+    sql, work = None, reading(state)
+    if constraints := state.overlay.constraints:
+        from singerlake.sql.constraints import asked_of_spark  # late: few tables have constraints
+
+        sql = asked_of_spark(choice, state, constraints)
     return choice.engine_for(work, WHAT, sql=sql, started=started)
 
 
@@ -286,7 +318,11 @@ def _index_content(
 
 
 def _violations(
-    engine: Engine[Any], table: Table, snapshot: TableState, options: FreezeOptions
+    choice: EngineChoice,
+    engine: Engine[Any],
+    table: Table,
+    snapshot: TableState,
+    options: FreezeOptions,
 ) -> list[str]:
     """The names of the constraints that rows break, where that is allowed.
 
@@ -295,12 +331,9 @@ def _violations(
     """
     if not snapshot.overlay.constraints:
         return []
-    from singerlake.engine.spark.engine import SparkEngine
-    from singerlake.sql.violations import broken_constraints, violations_error
+    from singerlake.sql.constraints import broken_constraints
 
-    if not isinstance(engine, SparkEngine):
-        raise TypeError("constraints are checked by Spark")
-    broken = broken_constraints(engine, table, snapshot)
+    broken = broken_constraints(choice, engine, table, snapshot)
     if broken and not options.allow_violations:
         raise violations_error(snapshot, broken)
     return [one.name for one in broken]
@@ -407,6 +440,7 @@ def commit_version(
     violations: Sequence[str] = (),
     requirements: Sequence[str] = (),
     pointer: str | None = None,
+    began: TableState | None = None,
     instead: Callable[[TableState], FrozenVersion | None] = no_other,
 ) -> FrozenVersion:
     """Commit the version.
@@ -417,6 +451,7 @@ def commit_version(
         violations: The names of the constraints that the rows do not keep.
         requirements: Those that were met.
         pointer: The name of a pointer that is moved to the version in the same transaction.
+        began: The table since when the pointer must not have moved; by default ``snapshot``.
         instead: Finds, in the table as it is then, a version that will do; nothing is committed
             where there is one.
 
@@ -436,7 +471,7 @@ def commit_version(
         conflicts.check_readable(present, transaction)
         move = None
         if pointer is not None:
-            conflicts.check_pointer_unmoved(present, snapshot, pointer)
+            conflicts.check_pointer_unmoved(present, began or snapshot, pointer)
             move = PointerMove(pointer, present.last_version + 1, current_user())
         version = FrozenVersion(
             number=present.last_version + 1,
@@ -500,4 +535,15 @@ def misfits_error(snapshot: TableState, misfits: list[ColumnMisfits]) -> Singerl
         "columns, and nothing was frozen:",
         *(f"  {one}" for one in misfits),
         ways_out(snapshot.table, columns, keyed=keyed),
+    )
+
+
+def violations_error(snapshot: TableState, found: Sequence[Violation]) -> SingerlakeError:
+    """Return the error of a state that cannot be a version: some rows violate constraints."""
+    return ViolationsError.of_lines(
+        f"rows of {snapshot.table} at transaction {snapshot.number} do not keep its constraints, "
+        "and nothing was frozen:",
+        *(line for one in found for line in one.lines()),
+        "correct these rows, drop the constraint (singerlake alter), or freeze them all the same "
+        "with --allow-violations, which marks the version",
     )

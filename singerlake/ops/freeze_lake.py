@@ -1,7 +1,8 @@
 """Freeze many tables as one: a lake version, which names one version of each.
 
-Tables whose state has a version keep it, the others get a new one. A run that dies half-way leaves
-these and no lake version, and the next run finds them.
+Tables whose state has a version keep it, the others get a new one. With a signer, each of these
+versions is signed then, in a transaction of its own. The lake version comes last. A run that dies
+half-way leaves versions, some of them signed, and no lake version; the next run finds them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from singerlake.ops.requirements.check import (
     requirements_error,
     unmet_in_sql,
 )
+from singerlake.ops.sign.sign import SignedVersion, Signer, check_signer, sign, signature_of
 from singerlake.snapshot.from_blocks import reading
 
 
@@ -43,6 +45,7 @@ class LakeFreezeOptions:
         require: Requirements that each table must meet beside those that it is annotated with,
             except dead-letter tables that nobody named; statements are run once. Unless all are
             met, no table is frozen.
+        signer: Signs the version of each table, before the lake version is made.
     """
 
     label: str | None = None
@@ -51,6 +54,7 @@ class LakeFreezeOptions:
     allow_violations: bool = False
     named: Sequence[TableName] = ()
     require: Sequence[str] = ()
+    signer: Signer | None = None
 
 
 @dataclass(frozen=True)
@@ -58,11 +62,12 @@ class LakeFrozen:
     """The result of a freeze of many tables.
 
     Attributes:
-        version: The lake version; None if a table could not be frozen.
+        version: The lake version; None if a table could not be frozen, or its version not signed.
         new: Whether it was made now.
         tables: The version of each table that has one.
         made: Which of them were made now.
-        failed: What went wrong with the others.
+        failed: What went wrong with the others, or with the signatures of their versions.
+        signed: The versions with their signatures, if they were to be signed.
     """
 
     version: LakeVersion | None
@@ -70,6 +75,7 @@ class LakeFrozen:
     tables: Mapping[TableName, FrozenVersion]
     made: Collection[TableName]
     failed: Mapping[TableName, SingerlakeError] = field(default_factory=dict)
+    signed: Mapping[TableName, SignedVersion] = field(default_factory=dict)
 
 
 def plan(
@@ -117,11 +123,13 @@ def freeze_lake(
         UsageError: The label was taken meanwhile.
         RequirementsError: A table does not meet a requirement.
         ConflictError: Others made lake versions faster than this one could follow.
+        SingerlakeError: The signer cannot sign; nothing was frozen.
     """
     choice = choice or EngineChoice()
     required = annotated.required(
         lake.store, wanted.cut.heads, options.require, named=options.named
     )
+    _check_signer(wanted, options.signer)
     _check_required(lake, wanted, required, choice)
     frozen: dict[TableName, Frozen] = {}
     failed: dict[TableName, SingerlakeError] = {}
@@ -133,12 +141,46 @@ def freeze_lake(
         else:
             if frozen[name].new:
                 done(name, frozen[name].version)
-    versions = {name: one.version for name, one in frozen.items()}
+    versions = {**wanted.found, **{name: one.version for name, one in frozen.items()}}
+    signed = _sign(lake, versions, options.signer, failed)
+    versions |= {name: one.version for name, one in signed.items()}
     made = [name for name, one in frozen.items() if one.new]
     before = len(lake.lake_versions())
     version = None if failed else plans.commit_lake_version(lake.store, wanted, versions)
     new = version is not None and version.number > before
-    return LakeFrozen(version, new, {**wanted.found, **versions}, made, failed)
+    return LakeFrozen(version, new, versions, made, failed, signed)
+
+
+def _check_signer(wanted: LakeFreeze, signer: Signer | None) -> None:
+    """Let the signer sign once, unless it has signed all versions already.
+
+    Raises:
+        SingerlakeError: It cannot.
+    """
+    if signer is None:
+        return
+    found = wanted.found.values()
+    if wanted.missing or any(signature_of(one, signer) is None for one in found):
+        check_signer(signer)
+
+
+def _sign(
+    lake: Lake,
+    versions: Mapping[TableName, FrozenVersion],
+    signer: Signer | None,
+    failed: dict[TableName, SingerlakeError],
+) -> dict[TableName, SignedVersion]:
+    """Sign the versions, one after the other; note what went wrong in ``failed``."""
+    signed: dict[TableName, SignedVersion] = {}
+    if signer is None:
+        return signed
+    for name in sorted(versions):
+        table = lake.table(name)
+        try:
+            signed[name] = sign(table.store, table.snapshot(), str(versions[name].number), signer)
+        except SingerlakeError as error:
+            failed[name] = error
+    return signed
 
 
 def _frozen(

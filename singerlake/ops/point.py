@@ -46,7 +46,7 @@ def pointer_name(text: str) -> str:
     if not re.fullmatch(POINTER_NAME, name):
         raise UsageError(
             f"{text[:110]!r} is not a valid name for a pointer: use a letter, then letters, "
-            "digits, _ or -, for example current"
+            "digits, _ or -, at most 100, for example current"
         )
     return name
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
@@ -35,9 +35,6 @@ from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot import building
 from singerlake.snapshot.content import count_rows
 from singerlake.snapshot.index import Index
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 WHAT = "reverting a table"
 
@@ -99,7 +96,7 @@ def revert(
         if wanted.same_state:
             count = count_rows(engine, old)
             return Reverted(options.to, None, 0, 0, count, wanted.to.schema_hash)
-        outcome = _outcome(engine, table, wanted, old, options)
+        outcome = _outcome(choice, engine, table, wanted, old, options)
         done = _Job(table, wanted, engine, old, options, outcome).run()
         if done.transaction is not None:
             telling.read(wanted.to, rows=done.put_back)
@@ -112,12 +109,17 @@ def _engine_for(
     choice: EngineChoice, wanted: RevertPlan, started: Engine[Any] | None = None
 ) -> Engine[Any]:
     work = rows_back.work(wanted.head, wanted.to, wanted.to.last_block)
-    sql = None if wanted.same_state else rows_back.asked_in_sql(wanted)
+    sql = None if wanted.same_state else rows_back.asked_in_sql(choice, wanted)
     return choice.engine_for(work, WHAT, sql=sql, started=started)
 
 
 def _outcome(
-    engine: Engine[Any], table: Table, wanted: RevertPlan, old: Index, options: RevertOptions
+    choice: EngineChoice,
+    engine: Engine[Any],
+    table: Table,
+    wanted: RevertPlan,
+    old: Index,
+    options: RevertOptions,
 ) -> Outcome:
     """Look for what is wrong with the old rows, by what is said of them now.
 
@@ -125,10 +127,12 @@ def _outcome(
         ViolationsError: They may not come back.
     """
 
-    def broken(spark: SparkSession) -> Sequence[Violation]:
+    def broken() -> Sequence[Violation]:
+        if not wanted.after.overlay.constraints:
+            return []
         from singerlake.ops.rows_back.constraint_checks import broken_by_revert
 
-        return broken_by_revert(spark, table, wanted, old)
+        return broken_by_revert(choice, engine, table, wanted, old)
 
     checks.check_key(engine, table, wanted, old)
     return checks.outcome(
@@ -136,7 +140,7 @@ def _outcome(
         f"rows of {table.name} at transaction {wanted.to.number}",
         "revert",
         checks.revert_misfits(engine, table, wanted, old),
-        lambda: rows_back.broken(engine, wanted, broken),
+        broken,
         allow_violations=options.allow_violations,
         allow_type_mismatches=options.allow_type_mismatches,
     )

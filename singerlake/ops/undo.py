@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
@@ -34,9 +34,6 @@ from singerlake.rows.batches.violations import Violation
 from singerlake.rows.changes.row_ids import id_text
 from singerlake.rows.state import keys
 from singerlake.rows.state.shape import shape_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 WHAT = "undoing transactions"
 SHOWN = 10
@@ -153,7 +150,7 @@ def undo(
         wanted = plans.plan(table.store, lease.snapshot, options.numbers, options.if_transaction)
         # Another time: the table may have grown, or got constraints, since it was looked at.
         engine = _engine_for(choice, wanted, engine)
-        done = _Job(table, wanted, engine, options).run()
+        done = _Job(table, wanted, engine, options, choice).run()
         if done.transaction is not None:
             head = table.snapshot()
             run.wrote(head, rows=done.put_back + done.deleted, columns=same_columns(head))
@@ -164,19 +161,26 @@ def _engine_for(
     choice: EngineChoice, wanted: UndoPlan, started: Engine[Any] | None = None
 ) -> Engine[Any]:
     work = rows_back.work(wanted.head, wanted.groups[0].before, wanted.first_block)
-    return choice.engine_for(work, WHAT, sql=rows_back.asked_in_sql(wanted), started=started)
+    sql = rows_back.asked_in_sql(choice, wanted)
+    return choice.engine_for(work, WHAT, sql=sql, started=started)
 
 
 class _Job:
     """One undo: first a look, then the writing of just what was seen."""
 
     def __init__(
-        self, table: Table, wanted: UndoPlan, engine: Engine[Any], options: UndoOptions
+        self,
+        table: Table,
+        wanted: UndoPlan,
+        engine: Engine[Any],
+        options: UndoOptions,
+        choice: EngineChoice,
     ) -> None:
         self._table = table
         self._wanted = wanted
         self._engine = engine
         self._options = options
+        self._choice = choice
 
     def run(self) -> Undone:
         """Find out what there is to do, and unless that alone is wanted, do it.
@@ -222,17 +226,19 @@ class _Job:
         """Look for what is wrong with rows that come back, by what is said of them now."""
         wanted, options = self._wanted, self._options
 
-        def broken(spark: SparkSession) -> Sequence[Violation]:
+        def broken() -> Sequence[Violation]:
+            if not wanted.after.overlay.constraints:
+                return []
             from singerlake.ops.rows_back.constraint_checks import broken_by_undo
 
-            return broken_by_undo(spark, self._table, wanted, rows)
+            return broken_by_undo(self._choice, self._engine, self._table, wanted, rows)
 
         return checks.outcome(
             self._table,
             f"rows of {self._table.name} that would come back",
             "undo",
             checks.undo_misfits(self._engine, self._table, wanted, rows),
-            lambda: rows_back.broken(self._engine, wanted, broken),
+            broken,
             allow_violations=options.allow_violations,
             allow_type_mismatches=options.allow_type_mismatches,
         )

@@ -1,7 +1,8 @@
 """Update: set columns of rows, all of them, those of some keys, or those that SQL selects.
 
 Values that are written out, for all rows or by key, need no SQL: they are a change of rows that
-this process can make. Any other value, and a condition, is Spark's.
+this process can make. A condition is asked of DuckDB where that answers as Spark does; other
+values are Spark's.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from singerlake.ops.change.change import ChangeStep, change
 from singerlake.ops.change.job import Changed
 from singerlake.ops.change.literal_rows import LiteralRows, are_literals
 from singerlake.ops.change.plan import ChangeOptions, Mode
+from singerlake.ops.change.selected_rows import change_selected
 from singerlake.snapshot.from_blocks import reading
 
 
@@ -74,9 +76,6 @@ def update(
             "as 17, 1.5, 'text', true, null or date'2026-11-20': for any other SQL, select rows "
             "with --where"
         )
-    choice.need_spark("update", "SQL in --set or --where")
-    from singerlake.ops.change.sql.selected_rows import Selection  # late: it imports PySpark
-
-    with Selection(lake, table, options.where, options.values) as selected:
-        step = ChangeStep(Mode.UPDATE, selected, str(table.name))
-        return change(table, [step], options.change, choice)
+    return change_selected(
+        lake, table, Mode.UPDATE, options.where, options.values, options.change, choice
+    )

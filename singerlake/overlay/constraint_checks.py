@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from singerlake.errors import UsageError
+from singerlake.errors import InvalidQueryError, UsageError
 from singerlake.format.constraint_types import spelled, unfit
 from singerlake.format.constraints import allows_null, with_null
 from singerlake.format.json_schema import Spec, may_be, resolved
@@ -18,6 +18,7 @@ from singerlake.format.overlay import ColumnOverlay, Constraint, Overlay
 from singerlake.format.types import DECIMAL_FORMATS, Kind, Type
 from singerlake.format.values import converter, misfit
 from singerlake.log.table_state import TableState
+from singerlake.nearest import offer
 
 
 def checked(snapshot: TableState, one: Constraint) -> Constraint:
@@ -51,6 +52,17 @@ def beyond_schemas(one: Constraint, types: Mapping[str, Type]) -> bool:
         decimal = any(c in types and types[c].kind is Kind.DECIMAL for c in one.columns)
         return decimal and any(isinstance(value, str) for value in one.values)
     return one.kind == "check"
+
+
+def not_a_condition(sql: str, why: str) -> InvalidQueryError:
+    """Return the error of SQL that is not a condition of a row."""
+    return InvalidQueryError(f"{sql!r} is no condition that rows can be held against: {why}")
+
+
+def no_such_column(sql: str, name: str, names: Sequence[str]) -> InvalidQueryError:
+    """Return the error of a condition that names a column which the table does not have."""
+    offered = offer(name, names, "the table has none")
+    return not_a_condition(sql, f"there is no column {name!r}: {offered}")
 
 
 def check_type(snapshot: TableState, name: str, overlay: Overlay) -> Overlay:

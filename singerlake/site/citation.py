@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from singerlake.format.log import FrozenVersion
+from singerlake.quantities import count
 from singerlake.site import words
 from singerlake.site.pages import TableSummary, Version
 
@@ -50,7 +51,7 @@ class Cited:
         when = f", {done} {words.time(self.time)} UTC" if self.time else ""
         read = f" Read {', '.join(self.sources)}." if self.sources else ""
         return (
-            f"{creator}{self.title}. In: {self.publisher}.{read} {self.rows:,} rows{when}. "
+            f"{creator}{self.title}. In: {self.publisher}.{read} {count(self.rows, 'row')}{when}. "
             f"Fingerprint {self.fingerprint}."
         )
 
@@ -64,7 +65,7 @@ class Cited:
             "publisher": self.publisher,
             "year": words.day(self.time)[:4] if self.time else "",
             "version": "" if self.version is None else str(self.version),
-            "note": f"{self.rows:,} rows, fingerprint {self.fingerprint}{read}",
+            "note": f"{count(self.rows, 'row')}, fingerprint {self.fingerprint}{read}",
         }
         lines = [f"  {field} = {{{_bibtex(value)}}}," for field, value in fields.items() if value]
         return "\n".join([f"@dataset{{{self.key},", *lines, "}"])
@@ -78,7 +79,7 @@ class Cited:
             "titles": [{"title": self.title}],
             "creators": [{"name": self.creator or self.publisher}],
             "publisher": {"name": self.publisher},
-            "sizes": [f"{self.rows} rows"],
+            "sizes": [f"{self.rows} row{'' if self.rows == 1 else 's'}"],
             "alternateIdentifiers": [
                 {
                     "alternateIdentifier": self.fingerprint,

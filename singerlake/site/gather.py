@@ -14,19 +14,23 @@ from singerlake.annotations.fields import is_url
 from singerlake.errors import DataError, UsageError
 from singerlake.format import content, file_paths, refused_lines, times
 from singerlake.format.annotations import JobRun, TableEntry, TapEntry
-from singerlake.format.log import Operation
+from singerlake.format.log import FrozenVersion, Operation
 from singerlake.format.metadata import LakeFile, last_sync
 from singerlake.format.names import REJECTED, TableName, written
 from singerlake.format.overlay_words import differences
+from singerlake.format.signed_text import covers, key_of
+from singerlake.format.version_notes import SignatureNote
 from singerlake.lake import Lake, Table
-from singerlake.log import log
+from singerlake.log import log, versions
 from singerlake.log.table_state import TableState
 from singerlake.site import columns, paths
 from singerlake.site.pages import (
     Column,
     Command,
     Edge,
+    Pointer,
     ShownAnnotations,
+    Signature,
     TablePage,
     TableSummary,
     Transaction,
@@ -35,6 +39,10 @@ from singerlake.site.pages import (
 
 TRANSACTIONS = 100
 """So many of the newest are drawn and listed."""
+MOST_POINTERS = 50
+"""Pointers of a table that a page names; of more it says how many."""
+MOST_SIGNATURES = 10
+"""The same of a version's signatures."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _REVERT, _CREATE, _ALTER = (
     one.value for one in (Operation.REVERT, Operation.CREATE, Operation.ALTER)
@@ -98,7 +106,7 @@ class Gatherer:
         )
         notes, sources, query = self._special(table, snapshot)
         has_files = content.place_in(snapshot.schema.schema) is not None
-        blocks = snapshot.blocks
+        blocks, pointers = snapshot.blocks, _pointers(snapshot)
         return TablePage(
             tap=name.tap,
             summary=summary,
@@ -110,7 +118,9 @@ class Gatherer:
             changes=columns.changes_of(snapshot),
             transactions=_transactions(snapshot, notes),
             transaction_count=len(snapshot.transactions),
-            versions=[_version(version) for version in snapshot.frozen],
+            versions=[_version(version, pointers) for version in snapshot.frozen],
+            pointers=pointers[:MOST_POINTERS],
+            more_pointers=max(0, len(pointers) - MOST_POINTERS),
             sources=sources,
             query=query,
             unpacked_bytes=sum(block.bytes for block in blocks),
@@ -176,7 +186,10 @@ class Gatherer:
         self, table: Table, snapshot: TableState
     ) -> tuple[dict[int, str], list[Edge], str | None]:
         """Read what only log entries have: notes by transaction, and what the table was made of."""
-        notes = {v.transaction: f"version {v.number}" for v in snapshot.frozen}
+        notes = {
+            **_notes(snapshot),
+            **{v.transaction: f"version {v.number}" for v in snapshot.frozen},
+        }
         sources: list[Edge] = []
         query = None
         shown = {t.number for t in snapshot.transactions[-TRANSACTIONS:]}
@@ -246,7 +259,33 @@ def safe_run(run: JobRun | None) -> JobRun | None:
     )  # fmt: skip
 
 
-def _version(version: Any) -> Version:
+def _notes(snapshot: TableState) -> dict[int, str]:
+    """Describe moves of pointers, and say which versions were signed, by transaction."""
+    notes = {}
+    for one in versions.known(snapshot):
+        notes.update({note.transaction: f"version {one.number}" for note in one.signed})
+        for move in one.pointed:
+            moved = "removed from" if move.removed else "to"
+            notes[move.transaction] = f"@{move.name} {moved} version {one.number}"
+    return notes
+
+
+def _pointers(snapshot: TableState) -> list[Pointer]:
+    """List the pointers of a table, by name."""
+    return [
+        Pointer(
+            name=name,
+            version=version.number,
+            path=paths.version(snapshot.table, version.number),
+            time=move.time,
+        )
+        for name, (version, move) in versions.pointers(snapshot).items()
+    ]
+
+
+def _version(version: FrozenVersion, pointers: Iterable[Pointer]) -> Version:
+    named = [one.name for one in pointers if one.version == version.number]
+    signed = version.signed[-MOST_SIGNATURES:]
     return Version(
         number=version.number,
         transaction=version.transaction,
@@ -259,7 +298,15 @@ def _version(version: Any) -> Version:
         by=version.by,
         schema_hash=version.schema_hash,
         only_against_accident=version.only_against_accident,
+        pointers=named[:MOST_POINTERS],
+        signatures=[_signature(version, note) for note in signed],
+        more_signatures=len(version.signed) - len(signed),
     )
+
+
+def _signature(version: FrozenVersion, note: SignatureNote) -> Signature:
+    current = covers(version, note)
+    return Signature(key=key_of(note.signature), time=note.time, by=note.by, current=current)
 
 
 def sql_name(name: TableName) -> str:
@@ -346,6 +393,18 @@ def _shell(command: str, argument: str) -> str:
     return f"singerlake {command} {shlex.quote(argument)}"
 
 
+def signature_commands(shown: str, version: Version) -> list[Command]:
+    """Return the command that checks the signatures of a version, if it has any.
+
+    Args:
+        shown: The version, as a person writes it.
+    """
+    if not version.signatures:
+        return []
+    check = f"{_shell('verify', shown)} --signed-by allowed_signers"
+    return [Command("Check its signatures against the signers that you trust", check)]
+
+
 def version_commands(
     name: TableName, shown: str, sql: str, version: Version, has_files: bool
 ) -> list[Command]:
@@ -359,6 +418,7 @@ def version_commands(
             + f" --format parquet --out {shlex.quote(f'{name.stream}-{number}.parquet')}",
         ),
         Command("Prove that it is unchanged", _shell("verify", shown)),
+        *signature_commands(f"{shown}.{number}", version),
         Command("Revert the table to it", _shell("revert", shown) + f" --to {number}"),
         Command(
             "In a notebook",

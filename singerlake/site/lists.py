@@ -52,7 +52,14 @@ def without_tables(tap: TapPage) -> TapPage:
 def without_lists(page: TablePage) -> TablePage:
     """A table without what its versions' pages do not show."""
     return msgspec.structs.replace(
-        page, columns=[], transactions=[], changes=[], versions=[], uses=[], sources=[]
+        page,
+        columns=[],
+        transactions=[],
+        changes=[],
+        versions=[],
+        pointers=[],
+        uses=[],
+        sources=[],
     )
 
 
@@ -128,8 +135,10 @@ def of_table(
 ) -> tuple[list[list[Column]], list[list[tuple[Version, str]]]]:
     """A table's columns and versions, newest first with their pages' paths, in parts for pages."""
     rows = len(page.transactions) + len(page.sources) + len(page.uses)
-    about = [page.changes, page.transactions, page.sources, page.uses, page.commands]
-    own = weight([*about, words.cut(page.query or "", 4000)]) + lead_weight(page.summary.said)
+    about = [page.changes, page.transactions, page.pointers, page.sources, page.uses]
+    own = weight([*about, page.commands, words.cut(page.query or "", 4000)]) + lead_weight(
+        page.summary.said
+    )
     room = FIRST_BYTES - own - rows * ROW_BYTES
     columns = list(paged(page.columns, weight, room * 2 // 3))
     used = sum(weight(one) + ROW_BYTES for one in columns[0]) if columns else 0

@@ -87,8 +87,28 @@ class Transaction(Page, frozen=True, kw_only=True):
     note: str | None = None
 
 
+class Signature(Page, frozen=True, kw_only=True):
+    """A signature of a version, which the site does not check.
+
+    Attributes:
+        key: The fingerprint of the key that is in it.
+        by: The user who signed, which the signature does not cover.
+        current: Whether it is of what the version is now; if not, rows were erased since.
+    """
+
+    key: str
+    time: str
+    by: str = ""
+    current: bool = True
+
+
 class Version(Page, frozen=True, kw_only=True):
-    """A frozen version."""
+    """A frozen version.
+
+    Attributes:
+        pointers: The names of the pointers to it, without the ``@``.
+        signatures: The newest, oldest first; ``more_signatures`` is how many there are besides.
+    """
 
     number: int
     transaction: int
@@ -101,6 +121,23 @@ class Version(Page, frozen=True, kw_only=True):
     by: str = ""
     schema_hash: str = ""
     only_against_accident: bool = False
+    pointers: list[str] = []
+    signatures: list[Signature] = []
+    more_signatures: int = 0
+
+
+class Pointer(Page, frozen=True, kw_only=True):
+    """A pointer of a table, and the version that it names.
+
+    Attributes:
+        path: Of the version's page.
+        time: When it came there.
+    """
+
+    name: str
+    version: int
+    path: str
+    time: str
 
 
 class Edge(Page, frozen=True, kw_only=True):
@@ -148,6 +185,7 @@ class TablePage(Page, frozen=True, kw_only=True):
     Attributes:
         columns: With the properties inside them, in the order of the schema.
         transactions: The newest, oldest first; ``transaction_count`` is of all.
+        pointers: As many as a page shows; ``more_pointers`` is how many there are besides.
         sources: What it was made of.
         uses: What was made of it.
         more_sources: How many more sources there are than are shown.
@@ -167,6 +205,8 @@ class TablePage(Page, frozen=True, kw_only=True):
     transactions: list[Transaction] = []
     transaction_count: int = 0
     versions: list[Version] = []
+    pointers: list[Pointer] = []
+    more_pointers: int = 0
     sources: list[Edge] = []
     uses: list[Edge] = []
     more_sources: int = 0

@@ -17,12 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from singerlake.engine.spark.jvm.failures import first_line
-from singerlake.errors import InvalidQueryError
 from singerlake.format import sql_tokens
 from singerlake.format.overlay import Constraint, Overlay
 from singerlake.log.table_state import TableState
-from singerlake.nearest import offer
 from singerlake.overlay.alter import OverlayChange
+from singerlake.overlay.constraint_checks import no_such_column, not_a_condition
 from singerlake.overlay.overlay_changes import with_constraint
 from singerlake.rows.batches.row_columns import alias
 from singerlake.rows.state.shape import Shape
@@ -74,7 +73,7 @@ def _condition(frame: DataFrame, shape: Shape, one: Constraint) -> Column:
     try:
         probe = frame.select(condition.alias("kept"))
     except AnalysisException as error:
-        raise _none(one.sql, first_line(error)) from None
+        raise not_a_condition(one.sql, first_line(error)) from None
     _check_analyzed(frame, probe, one.sql)
     return condition
 
@@ -119,9 +118,11 @@ def _constraint(spark: SparkSession, names: Sequence[str], sql: str) -> Constrai
     for ahead, token in zip(before, tokens, strict=False):
         member = ahead is not None and ahead.text == "."
         if token.kind == "quoted" and not member and token.start not in starts:
-            raise _none(sql, f"only columns stand in backticks here, and {token.text} is none")
+            raise not_a_condition(
+                sql, f"only columns stand in backticks here, and {token.text} is none"
+            )
     if not found:
-        raise _none(sql, "it names no column")
+        raise not_a_condition(sql, "it names no column")
     places = [(start, end, sql_tokens.quote(name)) for name, start, end in found]
     columns = list(dict.fromkeys(one.name for one in found))
     return Constraint("check", columns, sql=sql_tokens.edit(sql, places))
@@ -129,13 +130,14 @@ def _constraint(spark: SparkSession, names: Sequence[str], sql: str) -> Constrai
 
 def _references(spark: SparkSession, names: Sequence[str], sql: str) -> list[_Reference]:
     if "${" in sql:  # a query has a session of its own, where Spark leaves that as it is
-        raise _none(sql, "Spark would put a setting or a variable of its environment for '${'")
+        raise not_a_condition(
+            sql, "Spark would put a setting or a variable of its environment for '${'"
+        )
     expression = plan.check_row_expression(spark, sql)
     found: dict[int, _Reference] = {}
     for parts, start in _named(expression, frozenset()):
         if parts[0] not in names:
-            offered = offer(parts[0], names, "the table has none")
-            raise _none(sql, f"there is no column {parts[0]!r}: {offered}")
+            raise no_such_column(sql, parts[0], names)
         end = next(token.end for token in sql_tokens.tokens(sql) if token.start == start)
         found[start] = _Reference(parts[0], start, end)
     return [found[start] for start in sorted(found)]
@@ -167,16 +169,12 @@ def _check_analyzed(frame: DataFrame, probe: DataFrame, sql: str) -> None:
     below = frame._jdf.queryExecution().analyzed()
     own = plan.kind_of(analyzed) == "Project" and analyzed.children().apply(0).fastEquals(below)
     if not own:
-        raise _none(sql, "it asks more than one row")
+        raise not_a_condition(sql, "it asks more than one row")
     for expression in plan_columns.items(analyzed.expressions()):
         plan.check_resolved(expression)
         kinds = {plan.kind_of(one) for one in plan.tree(expression)}
         if not expression.deterministic() or not kinds.isdisjoint(functions.OF_THE_MOMENT):
-            raise _none(sql, "it would not say the same of a row each time it is asked")
+            raise not_a_condition(sql, "it would not say the same of a row each time it is asked")
     if not isinstance(probe.schema[0].dataType, T.BooleanType):
         type_ = probe.schema[0].dataType.simpleString()
-        raise _none(sql, f"it is {type_}, and a condition is boolean")
-
-
-def _none(sql: str, why: str) -> InvalidQueryError:
-    return InvalidQueryError(f"{sql!r} is no condition that rows can be held against: {why}")
+        raise not_a_condition(sql, f"it is {type_}, and a condition is boolean")

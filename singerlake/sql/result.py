@@ -17,7 +17,7 @@ from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.log.lease import ReaderLease
 from singerlake.rows.batches.row_columns import aliases
 from singerlake.rows.columns.weights import GLIMPSE_BYTES, GLIMPSE_CHARACTERS
-from singerlake.sql import row_weight
+from singerlake.sql import row_weight, rowwise
 from singerlake.sql.column_lineage import Origins
 from singerlake.sql.tables import Source
 
@@ -50,6 +50,11 @@ class QueryResult:
     def close(self) -> None:
         """Give the leases up: nothing more is read. May be called again."""
         _release(self.leases)
+
+    @property
+    def unrepeatable(self) -> str | None:
+        """What of the query may give other rows when it is run again; None if nothing is known."""
+        return rowwise.unrepeatable(self.frame._jdf.queryExecution().analyzed())
 
     @property
     def columns(self) -> list[str]:

@@ -124,6 +124,56 @@ def uncertain(analyzed: Any) -> str | None:
     return None
 
 
+def unrepeatable(analyzed: Any) -> str | None:
+    """Return what of a query may give other rows when it is run again; None if nothing is known."""
+    if (name := uncertain(analyzed)) is not None:
+        return f"{name}, which gives another value each time"
+    return order_dependent(analyzed)
+
+
+_LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Tail"})
+_SAME_ORDER = _LIMITS | {"Filter", "Project", "SubqueryAlias"}
+_EXACT = frozenset(
+    """
+    BitAndAgg BitOrAgg BitXorAgg BoolAnd BoolOr Count CountIf HyperLogLogPlusPlus Max Median Min
+    Percentile
+    """.split()  # noqa: SIM905
+)
+"""Aggregates that give the same value in whatever order the rows come."""
+_SUMS = frozenset({"Average", "Sum"})
+"""The same, unless they add doubles."""
+_RANKS = frozenset({"CumeDist", "DenseRank", "NTile", "PercentRank", "Rank", "RowNumber"})
+"""Functions of windows that go by the ORDER BY of the window."""
+
+
+def order_dependent(analyzed: Any) -> str | None:
+    """Return the part of a query whose value may depend on the order in which rows come, in words.
+
+    None if there is none. Ties of an ORDER BY are not looked for.
+    """
+    for node in _nodes(analyzed):
+        if plan.kind_of(node) in _LIMITS and not _is_sorted(node):
+            return "LIMIT without ORDER BY"
+        for one in _expressions(node):
+            kind = plan.kind_of(one)
+            if not plan.is_a(one, _AGGREGATE) or kind in _EXACT | _RANKS:
+                continue
+            if kind not in _SUMS:
+                return f"{one.prettyName()}(), whose value may depend on the order of rows"
+            if str(one.children().apply(0).dataType().typeName()) in ("double", "float"):
+                return (
+                    f"{one.prettyName()}() of doubles, whose last digits depend on the order of "
+                    "rows (cast its argument to a decimal)"
+                )
+    return None
+
+
+def _is_sorted(node: Any) -> bool:
+    while (kind := plan.kind_of(node)) in _SAME_ORDER:
+        node = node.children().apply(0)
+    return kind == "Sort"
+
+
 def _answers_otherwise(expression: Any) -> bool:
     """Tell whether an expression itself, and not one within it, is not deterministic."""
     if plan.holds_plan(expression) or expression.deterministic():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import reduce
 from operator import and_, or_
 from typing import Any
@@ -13,49 +12,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
-from singerlake.engine.spark.engine import SparkEngine
 from singerlake.engine.spark.jvm.failures import plain_errors
-from singerlake.errors import InvalidQueryError, SingerlakeError, ViolationsError
-from singerlake.format.constraint_types import NUMBERS, TEXTS
+from singerlake.errors import InvalidQueryError
+from singerlake.format.constraint_types import NUMBERS, TEXTS, edge
 from singerlake.format.overlay import Constraint
 from singerlake.format.overlay_words import constraint_words
-from singerlake.format.types import DIGITS, INTEGER, NUMBER, Kind, Type
-from singerlake.lake import Table
-from singerlake.log.table_state import TableState
-from singerlake.quantities import count
+from singerlake.format.types import INTEGER, NUMBER, Kind, Type
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, alias
-from singerlake.rows.batches.violations import FIRST, Violation, cut
+from singerlake.rows.batches.violations import FIRST, Violation, repeated, shown, shown_columns
 from singerlake.rows.state.shape import Shape
 from singerlake.rows.validation.pattern_step import PatternStep
-from singerlake.snapshot import building
 from singerlake.sql import conditions
-from singerlake.sql.state import index_rows
 from singerlake.sql.state.frames import spark_type
 
 _PARTED = (Kind.STRUCT, Kind.LIST)
-_CONTEXT = Context(prec=1_000)
-"""For all digits of a double's bound."""
-
-
-def broken_constraints(engine: SparkEngine, table: Table, snapshot: TableState) -> list[Violation]:
-    """Find the constraints that the rows of a state violate."""
-    asked = snapshot.overlay.constraints
-    if not asked:
-        return []
-    with plain_errors():
-        built = building.ensure(engine, table, snapshot, shown=True)
-        return check_constraints(index_rows.rows(engine.spark, built), built.shape, asked)
-
-
-def violations_error(snapshot: TableState, found: list[Violation]) -> SingerlakeError:
-    """Return the error of a state that cannot be a version: some rows violate constraints."""
-    return ViolationsError.of_lines(
-        f"rows of {snapshot.table} at transaction {snapshot.number} do not keep its constraints, "
-        "and nothing was frozen:",
-        *(line for one in found for line in one.lines()),
-        "correct these rows, drop the constraint (singerlake alter), or freeze them all the same "
-        "with --allow-violations, which marks the version",
-    )
 
 
 def check_constraints(
@@ -178,21 +148,11 @@ def _broken(column: Column, type_: Type, one: Constraint) -> Column:
 
 
 def _beyond(value: Column, type_: Type, bound: float, *, least: bool) -> Column:
-    """Tell whether numbers are below a minimum, or above a maximum.
-
-    Whole numbers and decimals are held against the nearest bound that has no more digits behind
-    the point than they have: no two decimals of many digits meet that Spark has none for.
-    """
-    if type_.kind is Kind.NUMBER:
-        edge = F.lit(float(bound))
-    else:
-        step = Decimal(1).scaleb(-type_.scale)
-        rounding = ROUND_CEILING if least else ROUND_FLOOR
-        exact = Decimal(repr(bound)).quantize(step, rounding, _CONTEXT)
-        if exact and exact.adjusted() >= DIGITS - type_.scale:
-            return F.lit((exact > 0) is least)  # no value of the column is as far out
-        edge = F.lit(exact)
-    return value < edge if least else value > edge
+    """Tell whether numbers are below a minimum, or above a maximum."""
+    nearest = edge(type_, bound, least=least)
+    if isinstance(nearest, bool):
+        return F.lit(nearest)
+    return value < F.lit(nearest) if least else value > F.lit(nearest)
 
 
 def _literals(value: Any, type_: Type) -> list[Column]:
@@ -215,28 +175,14 @@ def _not_unique(frame: DataFrame, shape: Shape, name: str, one: Constraint) -> V
     counted = alike.agg(F.sum("count").alias("rows"), F.count("*").alias("groups"))
     (totals,) = counted.collect()
     rows = totals["rows"] or 0
-    first = alike.orderBy(F.desc("count"), *columns).limit(FIRST).collect() if rows else []
-    texts = [
-        f"{', '.join(f'{n} {cut(row[c])}' for n, c in zip(one.columns, columns, strict=True))}: "
-        f"{count(row['count'], 'row')}"
-        for row in first
-    ]
+    first = alike.orderBy(F.desc("count"), *columns).select("count", *columns).limit(FIRST)
+    texts = repeated(first.toArrow(), one.columns) if rows else []
     return Violation(name, constraint_words(one), rows, texts, totals["groups"])
 
 
 def _first(broken: DataFrame, shape: Shape, one: Constraint) -> list[str]:
-    keys = [*zip(shape.key_names, shape.key_aliases, strict=True)]
-    columns = [(name, alias(shape.names.index(name))) for name in one.columns]
-    shown = [*keys, *(pair for pair in columns if pair not in keys)]
+    columns = shown_columns(shape.key_names, one)
+    names = (alias(shape.names.index(column)) for column in columns)
     # Ten rows, and of these only key and columns.
-    rows = broken.orderBy(BLOCK, ORDINAL).limit(FIRST).collect()
-    where = [] if keys else [("row", BLOCK, ORDINAL)]
-    return [
-        ", ".join(
-            [
-                *(f"{word} {row[block]}:{row[ordinal]}" for word, block, ordinal in where),
-                *(f"{name} {cut(row[column])}" for name, column in shown),
-            ]
-        )
-        for row in rows
-    ]
+    rows = broken.orderBy(BLOCK, ORDINAL).limit(FIRST).select(BLOCK, ORDINAL, *names)
+    return shown(rows.toArrow(), columns, keyed=bool(shape.keys))

@@ -188,7 +188,7 @@ def add_constraint(
     name: str,
     **kinds: Any,
 ) -> None:
-    """Add a constraint NAME that all rows must satisfy (on Spark).
+    """Add a constraint NAME that all rows must satisfy.
 
     Refused if existing rows violate it. It applies to changes, freezes and, except for --unique and
     --check, to the target. Null violates only --not-null. A --check is a SQL condition on one row,
@@ -202,11 +202,9 @@ def add_constraint(
     one = constraint_of(kinds)
     change: OverlayChange = partial(overlay_changes.with_constraint, name=name, constraint=one)
     if one.kind == "check":
-        altering.choice.need_spark("alter add-constraint --check", "the condition of --check")
-        from singerlake.sql.conditions import with_check
+        from singerlake.sql.constraints import with_check
 
-        engine: Any = altering.choice.spark_engine("alter add-constraint --check")
-        change = with_check(engine.spark, name, one.sql)
+        change = with_check(altering.choice, altering.head, name, one.sql)
     altering.show(change)
 
 

@@ -101,6 +101,11 @@ def set_(shared: Shared, state_id: str) -> None:
     data = small_files.read_open(sys.stdin.buffer, "standard input", "bookmarks", MAX_BYTES)
     done = set_bookmark(_lake(shared), state_id, parse_bookmark(data))
     about = f", about {done.tap}" if done.tap else ""
+    if not done.tap and not shared.json:
+        shared.output.note(
+            f"no tap of the lake is known for {state_id}, so a revert or undo will not turn it "
+            "back: name the tap in the ID, such as dev:tap-shop-to-target-singerlake"
+        )
     shared.output.result(
         lambda: _document(done), lambda: output.say(f"wrote the bookmark {state_id}{about}")
     )

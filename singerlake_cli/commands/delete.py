@@ -61,8 +61,8 @@ def command(
     Of a file, only the key columns (or _row_id) and _row_version are used. Rows that have changed
     since they were read are not deleted (exit code 4).
 
-    Tables of up to 32 MiB of messages need no Spark, except for --where; --engine chooses
-    otherwise.
+    Tables of up to 32 MiB of messages need no Spark, except for complex conditions; --engine
+    chooses otherwise.
 
     \b
     singerlake delete tap-shop.orders --key 17 --key 18
@@ -118,17 +118,13 @@ def _by_ids_or_sql(
     from singerlake.ops.change.change import ChangeStep
     from singerlake.ops.change.change import change as change_rows
     from singerlake.ops.change.row_set import RowIds
+    from singerlake.ops.change.selected_rows import change_selected
 
     with working(f"deleting from {table.name}"):
         if keys:
             step = ChangeStep(Mode.DELETE, RowIds(keys), "--key")
             return change_rows(table, [step], change, choice)
-        choice.need_spark("delete --where", "SQL in --where")
-        from singerlake.ops.change.sql.selected_rows import Selection
-
-        with Selection(lake, table, where) as selected:
-            step = ChangeStep(Mode.DELETE, selected, str(table.name))
-            return change_rows(table, [step], change, choice)
+        return change_selected(lake, table, Mode.DELETE, where, options=change, choice=choice)
 
 
 def _by_file(

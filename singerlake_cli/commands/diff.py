@@ -10,9 +10,9 @@ import click
 
 from singerlake.errors import UsageError
 from singerlake.log.schema_difference import Comparison, plan
+from singerlake.new_file import NewFile
 from singerlake.rows.blocks.misfits import replaced_words
 from singerlake_cli import differences, output, results
-from singerlake_cli.new_file import NewFile
 from singerlake_cli.shared import Shared, complete_table, engine_options
 from singerlake_cli.working import working
 

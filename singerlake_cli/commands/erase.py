@@ -16,6 +16,7 @@ from singerlake.ops.erase.plan import EraseOptions
 from singerlake_cli import erased_keys, erasing, output
 from singerlake_cli.commands.vacuum import duration
 from singerlake_cli.shared import Shared, complete_table, engine_options
+from singerlake_cli.signing import signer_of
 from singerlake_cli.working import follow, working
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from singerlake.format.names import TableName
     from singerlake.ops.erase.check import Report
     from singerlake.ops.erase.sought import Sought
-    from singerlake.ops.sign.openssh import SigningKey
 
 DROPPED_FIRST = ("matches", "first seen")
 """Columns that a narrow terminal leaves out, those that matter least first."""
@@ -180,8 +180,8 @@ def command(
     everything was read and nothing was found, otherwise 5. The output does not repeat the search
     terms.
 
-    Tables of up to 32 MiB of messages need no Spark, except for --where and to rebuild published
-    copies that SQL computes. --engine overrides this.
+    Tables of up to 32 MiB of messages need no Spark, except for complex conditions and to rebuild
+    published copies that SQL computes. --engine overrides this.
 
     \b
     singerlake erase tap-shop.customers --key 4711 --reason "request 12" --dry-run
@@ -220,7 +220,7 @@ def command(
         notify_downstream or 0.0,
         block,
         purge_object_versions,
-        None if key_file is None else _signer(key_file),
+        signer_of(key_file),
         lease_wait_seconds=wait,
     )
     words = not allow_text_mentions
@@ -228,12 +228,6 @@ def command(
         keys, where, ids_from, options, words, no_notify, others, projections, certificate
     )
     context.exit(erasing.erase(shared, table, asked, choice))
-
-
-def _signer(file: Path) -> SigningKey:
-    from singerlake.ops.sign.openssh import SigningKey
-
-    return SigningKey.of(file)
 
 
 _ANYWAY = ("projections", "wait", "engine", "master", "conf")
@@ -310,6 +304,7 @@ def _checked(
     lake: Lake, sought: Sequence[Sought], name: TableName | None, projections: Path | None
 ) -> Report:
     from singerlake.ops.erase.check import Report, check
+    from singerlake.ops.erase.published_places import published_places
 
     seen = Report()
 
@@ -318,7 +313,7 @@ def _checked(
 
     follow(lambda: (f"{seen.objects:,} objects, {seen.bytes / 1e6:,.0f} MB", 0, 0))
     try:
-        places = erasing.published_places(lake, projections)
+        places = published_places(lake, projections)
     except DataError as error:  # of the lake's own file, which is looked through all the same
         seen.notes.append(f"cannot determine what is published outside the lake: {error}")
         places = []

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import structs
 
 from singerlake.errors import UsageError
 from singerlake.lake import Lake, Table
@@ -20,8 +18,10 @@ from singerlake_cli.lake_versions import (
     note_comment,
     pointer_words,
     signed_words,
+    version_json,
 )
 from singerlake_cli.shared import Shared, complete_table, engine_options
+from singerlake_cli.signing import signer_of
 from singerlake_cli.working import working
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ if TYPE_CHECKING:
     "key",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="KEY",
-    help="Sign the version with this key of OpenSSH: see singerlake sign.",
+    help="Sign the version, or each version of a lake version, with this key of OpenSSH: see "
+    "singerlake sign.",
 )
 @click.option(
     "--publish",
@@ -112,10 +113,12 @@ def command(
     Several TABLES, a TAP or --all create a lake version: one number for versions of all tables,
     with their contents at the same moment. Tables whose snapshot already has a version keep it;
     --label belongs to the lake version. If a table cannot be frozen, no lake version is created,
-    and the next run reuses the finished versions.
+    and the next run reuses the finished versions. With --sign, the versions of all tables are
+    signed, also those that existed, before the lake version is created. A key that cannot sign is
+    an error before anything is frozen.
 
-    Tables of up to 32 MiB of messages without constraints need no Spark; --engine chooses
-    otherwise.
+    Tables of up to 32 MiB of messages need no Spark, except for complex constraints; --engine
+    chooses otherwise.
 
     With --require, all conditions are checked before anything is frozen. If one is not met, nothing
     is frozen, each such condition is listed with the value found, and the exit code is 4. The
@@ -134,11 +137,13 @@ def command(
     singerlake freeze tap-shop.orders --require "rows > 0" --require "deleted < 5%" --as current
     singerlake freeze tap-shop.orders --sign ~/.ssh/id_ed25519
     singerlake freeze --all --label 2026-q3
+    singerlake freeze --all --sign ~/.ssh/id_ed25519
     singerlake freeze tap-shop tap-crm.people --label 2026-q3
     """
     from singerlake.ops.freeze import FreezeOptions, freeze
     from singerlake.ops.freeze_lake import LakeFreezeOptions
 
+    signer = signer_of(key)
     if every == bool(tables):
         raise UsageError("either name the tables or taps to freeze, or use --all")
     if file is not None and not publish:
@@ -147,8 +152,10 @@ def command(
     many = every or len(tables) > 1 or "." not in tables[0]
     chosen = choose(lake, tables, every=every) if many else None
     if chosen is not None and not chosen.alone:
-        _check_many(transaction, pointer, key, publish=publish)
-        wanted = LakeFreezeOptions(label, comment, again, allow_violations, chosen.named, require)
+        _check_many(transaction, pointer, publish=publish)
+        wanted = LakeFreezeOptions(
+            label, comment, again, allow_violations, chosen.named, require, signer
+        )
         freeze_many(shared, lake, chosen, wanted, choice)
         return
     lake_table, ref = lake.find(tables[0])
@@ -157,16 +164,14 @@ def command(
             f"{ref} is frozen already; to freeze an earlier snapshot use --transaction"
         )
     projections = _publishing(lake, lake_table, file) if publish else []
-    options = FreezeOptions(transaction, label, comment, again, allow_violations, pointer, require)
-    if key is not None:
-        from singerlake.ops.sign.openssh import SigningKey
-
-        options = replace(options, signer=SigningKey.of(key))
+    options = FreezeOptions(
+        transaction, label, comment, again, allow_violations, pointer, require, signer=signer
+    )
     with working(f"freezing {lake_table.name}"):
         frozen = freeze(lake_table, options, choice)
     if not frozen.new:
         note_comment(shared, frozen.version.comment, comment)
-    document = {**structs.asdict(frozen.version), "new": frozen.new}
+    document = {**version_json(frozen.version), "new": frozen.new}
     if not publish:
         shared.output.result(lambda: document, lambda: _say(lake_table, frozen))
         return
@@ -193,13 +198,7 @@ def _say(table: Table, frozen: Frozen) -> None:
         output.say(pointer_words(table.name, frozen.pointer))
 
 
-def _check_many(
-    transaction: int | None, pointer: str | None, key: Path | None, *, publish: bool
-) -> None:
-    if key is not None:
-        raise UsageError(
-            "--sign is for one table: sign the versions of a lake version with: singerlake sign"
-        )
+def _check_many(transaction: int | None, pointer: str | None, *, publish: bool) -> None:
     if pointer is not None:
         raise UsageError("--as is for one table: use --label to name a lake version")
     if transaction is not None:

@@ -23,8 +23,8 @@ from singerlake.lake import Lake, Table
 from singerlake.log import rejections
 from singerlake.log.locks.holders import locks
 from singerlake.log.table_state import TableState
+from singerlake.new_file import NewFile
 from singerlake_cli import output
-from singerlake_cli.new_file import NewFile
 from singerlake_cli.prometheus import PREFIX, Metric, text
 from singerlake_cli.shared import Shared, exit_with
 

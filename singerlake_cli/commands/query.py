@@ -13,8 +13,8 @@ import click
 from singerlake import small_files
 from singerlake.errors import SingerlakeError, StoreError, UsageError
 from singerlake.format import sql_tokens
+from singerlake.new_file import NewFile
 from singerlake_cli import output, results
-from singerlake_cli.new_file import NewFile
 from singerlake_cli.shared import Shared, engine_options
 from singerlake_cli.working import working
 

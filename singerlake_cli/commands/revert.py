@@ -105,8 +105,8 @@ def command(
     If the table has no key, all its rows are written again, after ACTIVATE_VERSION. A target that
     ignores this message, such as pipelinewise-target-postgres, then contains them twice.
 
-    Tables of up to 32 MiB of messages without constraints need no Spark; --engine chooses
-    otherwise.
+    Tables of up to 32 MiB of messages need no Spark, except for complex constraints; --engine
+    chooses otherwise.
 
     \b
     singerlake revert tap-shop.orders --to 1 --dry-run

@@ -79,8 +79,8 @@ def command(
     rows must satisfy the table's current constraints and types. If the table has no key, all of its
     remaining rows are written again, after ACTIVATE_VERSION.
 
-    Tables of up to 32 MiB of messages without constraints need no Spark; --engine chooses
-    otherwise.
+    Tables of up to 32 MiB of messages need no Spark, except for complex constraints; --engine
+    chooses otherwise.
 
     \b
     singerlake undo tap-shop.orders 17 --dry-run

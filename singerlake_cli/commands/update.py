@@ -53,8 +53,8 @@ def command(
     in changed rows, only the named members change, and all other bytes stay.
 
     Literals, such as 17, 'text', null or date'2026-11-20', need no Spark if you set them in all
-    rows of a small table, or in rows selected by --key; a key that does not exist is an error. Any
-    other SQL needs Spark.
+    rows of a small table, or in rows selected by --key or by a simple condition; a key that does
+    not exist is an error. Any other SQL needs Spark.
 
     \b
     singerlake update tap-shop.orders --set "status = 'paid'" --key 17 --key 18

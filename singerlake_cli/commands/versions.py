@@ -19,7 +19,7 @@ from singerlake.log import versions as all_versions
 from singerlake.log.table_state import TableState
 from singerlake.log.versions import deletion_words, erasure_words
 from singerlake_cli import output
-from singerlake_cli.lake_versions import show_all, show_one
+from singerlake_cli.lake_versions import show_all, show_one, version_json
 from singerlake_cli.shared import Shared, complete_table
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def command(
     else:
         versions = [snapshot.version(ref.version)]
     shared.output.result(
-        lambda: [structs.asdict(version) for version in versions],
+        lambda: [version_json(version) for version in versions],
         lambda: _print(snapshot, versions),
     )
 

@@ -13,11 +13,11 @@ from singerlake.errors import UsageError
 from singerlake.format.log import Operation
 from singerlake.lake import Lake
 from singerlake.log import commit as commits
+from singerlake.new_file import NewFile
 from singerlake.ops.freeze import commit_version, plan
 from singerlake.ops.rows_back.revert_plan import undone_by
 from singerlake.rows.state.row_key import check_key
 from singerlake_cli.main import cli
-from singerlake_cli.new_file import NewFile
 from tests.build import commit_rows
 from tests.cli.call import run
 from tests.cli.terminal import on_a_terminal

@@ -53,11 +53,18 @@ def test_a_lock_is_held_until_standard_input_ends(lake: str) -> None:
     assert (lock["table"], lock["lock"]) == (None, "bookmark")
 
 
+def nested(member: str, levels: int) -> str:
+    """A bookmark with arrays in arrays."""
+    return f'{{"{member}": {{"a": {"[" * levels}1{"]" * levels}}}}}'
+
+
 @pytest.mark.parametrize(
     ("args", "given", "why"),
     [
         (["set", ID], "", "standard input is not a bookmark"),
         (["set", ID], '{"completed": []}', "completed must be an object or null"),
+        (["set", ID], nested("completed", 9000), "nested too deeply"),
+        (["set", ID], nested("partial", 1500), "nested too deeply"),
         (["set", ""], "{}", "'' cannot be the id of a bookmark"),
         (["get", "x" * 181], "", "cannot be the id of a bookmark"),
         (["get"], "", "ID"),
@@ -70,6 +77,13 @@ def test_what_is_no_bookmark_is_one_plain_error(
     assert done.exit_code == 2
     assert why in done.stderr
     assert not (tmp_path / "lake").exists()
+
+
+def test_set_warns_of_a_bookmark_whose_tap_is_unknown(lake: str) -> None:
+    given = '{"completed": {"singer_state": {"x": 7}}, "partial": {}}'
+    said = run(lake, "bookmark", "set", "nightly", input=given).stderr.replace("\n", " ")
+    assert "no tap of the lake is known for nightly, so a revert or undo will not turn it" in said
+    assert run(lake, "bookmark", "set", ID, input=given).stderr == ""
 
 
 def test_a_revert_says_which_bookmarks_go_back(lake: str) -> None:

@@ -260,7 +260,7 @@ CASES = {
         ["delete", TABLE, "--where", "id = 17", "--dry-run"],
         [f"{TABLE} ", "(dry run): 0 rows", "1 not found"],
         lambda: changed(dry=True),
-        "singerlake.ops.change.change.change",
+        "singerlake.ops.change.selected_rows.change_selected",
     ),
     "erase": Case(
         ["erase", "--search", TABLE, "--key", "17"],

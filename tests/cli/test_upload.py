@@ -18,6 +18,7 @@ from click.testing import Result
 
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake
+from singerlake.new_file import NewFile
 from singerlake.overlay.alter import alter
 from singerlake.overlay.overlay_changes import with_constraint
 from singerlake.rows.batches.problems import Problem, Problems
@@ -27,7 +28,6 @@ from singerlake.rows.input.csv.guess import Summed
 from singerlake.rows.input.csv.ranges import Range
 from singerlake.rows.input.csv.reader import CsvReader
 from singerlake.rows.input.values.inference import Summary
-from singerlake_cli.new_file import NewFile
 from singerlake_cli.rejects import write_rejects
 from tests.build import commit_rows
 from tests.cli.call import run, run_json

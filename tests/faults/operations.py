@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import DroppedError, NotFoundError, UsageError
 from singerlake.format.names import TableName
@@ -23,8 +25,10 @@ from singerlake.ops import freeze_lake_plan as freeze_lake
 from singerlake.ops.change.plan import ChangeOptions
 from singerlake.ops.delete_version import delete_version
 from singerlake.ops.drop import drop_table, undrop_table
+from singerlake.ops.point import point
 from singerlake.ops.rebuild import rebuild_table
 from singerlake.ops.rows_back.undo_plan import OnConflict
+from singerlake.ops.sign.sign import sign
 from singerlake.ops.vacuum.plan import VacuumOptions
 from singerlake.overlay.alter import AlterOptions
 from singerlake.overlay.overlay_changes import with_key
@@ -32,11 +36,13 @@ from singerlake.storage.base import Store
 from tests.build import commit_rows
 from tests.faults import plain
 from tests.faults.plain import Dump, Row, folded
+from tests.sshsig import Key
 from tests.target.harness import record, schema, state, text
 
 TAP = "tap-test"
 ID = {"id": {"type": "integer"}}
 WIDE = {"id": {"type": "integer"}, "name": {"type": "string"}}
+ADA = Key(Ed25519PrivateKey.from_private_bytes(bytes(32)))
 STALE_SECONDS = 0.05
 """A rerun takes over what a killed process left after this."""
 
@@ -590,6 +596,48 @@ class DeleteVersion(Drop):
         assert sum("deletion" in entry for entry in table.log) <= 1
 
 
+class Point(DeleteVersion):
+    """A pointer from one version to another."""
+
+    name = "point"
+
+    def prepare(self, lake: Lake) -> None:
+        super().prepare(lake)
+        point(lake.store, lake.find(self.table)[0].snapshot(), "current", "1")
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        point(store, Lake(store).find(self.table)[0].snapshot(), "current", "2")
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        moves = [entry["pointer"]["version"] for entry in table.log if "pointer" in entry]
+        assert moves in ([[1, 2]] if done else [[1], [1, 2]])
+        assert [version["number"] for version in table.versions] == [1, 2]
+
+
+class Sign(Drop):
+    """A signature of a version, which the independent reader verifies."""
+
+    name = "sign"
+
+    def prepare(self, lake: Lake) -> None:
+        super().prepare(lake)
+        head = lake.find(self.table)[0].snapshot()
+        wanted, proof = freezing.plan(head), f"lt1:{'0' * 64}"
+        freezing.commit_version(
+            lake.store, head, wanted, rows=2, fingerprint=proof, record_fingerprint=proof
+        )
+
+    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
+        sign(store, Lake(store).find(self.table)[0].snapshot(), "1", ADA)
+
+    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
+        table = plain.tables(dump)[self.table]
+        signed = [entry["signature"]["version"] for entry in table.log if "signature" in entry]
+        assert signed in ([[1]] if done else [[], [1]])
+        assert [version["number"] for version in table.versions] == [1]
+
+
 class FreezeLake(Operation):
     """Two tables as a lake version; each has the version that it needs, so no Spark comes in."""
 
@@ -690,5 +738,7 @@ OPERATIONS: tuple[Callable[[], Operation], ...] = (
     Undrop,
     VacuumDropped,
     DeleteVersion,
+    Point,
+    Sign,
     FreezeLake,
 )

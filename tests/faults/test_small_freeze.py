@@ -1,4 +1,4 @@
-"""The freeze of a small table, moves of a pointer and signatures, under each fault of a store."""
+"""The freeze of a small table, and of several that are signed, under each fault of a store."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from singerlake.lake import Lake
-from singerlake.ops.point import point
-from singerlake.ops.sign.sign import sign
+from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan
 from singerlake.storage.base import Store
+from tests.build import commit_rows
 from tests.faults import plain
 from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import (
@@ -25,11 +24,11 @@ from tests.faults.faulty_store import (
     Kind,
 )
 from tests.faults.kinds import each_kind
-from tests.faults.operations import DeleteVersion, Drop, Freeze
+from tests.faults.operations import ADA, ID, TAP, Freeze, FreezeLake
 from tests.faults.plain import Dump
+from tests.frozen import HERE
 from tests.frozen import freeze_here as freeze_small
 from tests.needs import MORE
-from tests.sshsig import Key
 
 
 class FreezeHere(Freeze):
@@ -59,46 +58,31 @@ class FreezeAsHere(FreezeHere):
         assert moves == [version["number"] for version in table.versions]
 
 
-class Point(DeleteVersion):
-    """A pointer from one version to another."""
+class FreezeLakeSigned(FreezeLake):
+    """Two tables as a lake version, of which one has no version yet; each is signed."""
 
-    name = "point"
-
-    def prepare(self, lake: Lake) -> None:
-        super().prepare(lake)
-        point(lake.store, lake.find(self.table)[0].snapshot(), "current", "1")
-
-    def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        point(store, Lake(store).find(self.table)[0].snapshot(), "current", "2")
-
-    def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
-        table = plain.tables(dump)[self.table]
-        moves = [entry["pointer"]["version"] for entry in table.log if "pointer" in entry]
-        assert moves in ([[1, 2]] if done else [[1], [1, 2]])
-        assert [version["number"] for version in table.versions] == [1, 2]
-
-
-class Sign(Drop):
-    """A signature of a version, which the independent reader verifies."""
-
-    name = "sign"
+    name = "freeze many, signed"
 
     def prepare(self, lake: Lake) -> None:
-        super().prepare(lake)
-        for number in (1, 2):
-            freeze_small(lake.find(self.table)[0], at=number)
+        for table in (f"{TAP}.a", f"{TAP}.b"):
+            commit_rows(lake, table, ID, ["id"], [{"id": 1}])
+        freeze_small(lake.find(f"{TAP}.a")[0])
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
-        sign(store, Lake(store).find(self.table)[0].snapshot(), "1", ADA)
+        options, lake = LakeFreezeOptions(signer=ADA), Lake(store)
+        done = freeze_lake(lake, plan(lake, lake.tables, options), options, HERE)
+        for error in done.failed.values():
+            raise error
 
     def check(self, dump: Dump, acknowledged: list[Any], *, done: bool) -> None:
-        table = plain.tables(dump)[self.table]
-        signed = [entry["signature"]["version"] for entry in table.log if "signature" in entry]
-        assert signed in ([[1]] if done else [[], [1]])
-        assert [version["number"] for version in table.versions] == [1, 2]
+        versions, tables = plain.lake_versions(dump), plain.tables(dump)
+        assert len(versions) in ((1,) if done else (0, 1))
+        whole = ["sync", "freeze", "sign"]
+        for table in tables.values():  # one version, and one signature at most
+            made = [e["operation"] for e in table.log if e["operation"] in whole]
+            assert made == whole if versions else made in (whole[:1], whole[:2], whole)
 
 
-ADA = Key(Ed25519PrivateKey.from_private_bytes(bytes(32)))
 QUICK = [
     *((kind, "") for kind in (LOST_REPLY, TAKEN, OUTAGE, LOST_THEN_OUTAGE, INTERRUPT)),
     (KILL_AFTER, "_index.json"),
@@ -124,10 +108,16 @@ def test_a_small_table_is_frozen_or_not_whatever_fails(bench: Bench, kind: Kind,
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("kind", [LOST_REPLY, TAKEN, LOST_THEN_OUTAGE, INTERRUPT, KILL_AFTER])
-@pytest.mark.parametrize("operation", [Point, Sign])
-def test_a_note_on_a_version_is_there_or_not_whatever_fails(
-    operation: type[Drop], kind: Kind
-) -> None:
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        (LOST_THEN_OUTAGE, "/transactions/"),
+        (KILL_AFTER, "/transactions/"),
+        (INTERRUPT, "versions/"),
+        *(pytest.param(kind, "", marks=MORE) for kind in (LOST_REPLY, OUTAGE, TAKEN)),
+    ],
+    ids=lambda value: value or "all" if isinstance(value, str) else value.name,
+)
+def test_lake_version_names_signed_versions_whatever_fails(kind: Kind, part: str) -> None:
     with fast_folder() as folder:
-        Bench(operation(), Folder(folder), folder).run_all(kind, "/transactions/")
+        Bench(FreezeLakeSigned(), Folder(folder), folder).run_all(kind, part)

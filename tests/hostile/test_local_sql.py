@@ -8,9 +8,18 @@ import pytest
 
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError
+from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake
+from singerlake.ops.change.plan import Mode
+from singerlake.ops.change.selected_rows import change_selected
+from singerlake.ops.erase.plan import EraseOptions
+from singerlake.ops.erase.table import EraseRequest, erase
+from singerlake.rows.state.shape import shape_of
 from singerlake.sql import functions
 from singerlake.sql.answers import answer
+from singerlake.sql.constraints import with_check
+from singerlake.sql.local.constraints import check_in_set
+from singerlake.sql.local.outside import OutsideError
 from singerlake.sql.local.text import FUNCTIONS
 from tests.hostile.test_sql import REFUSED, SECRET, contents, folder_of, hostile_lake
 
@@ -88,3 +97,41 @@ def test_strings_and_names_are_what_they_are(lake: Lake, text: str) -> None:
     with answer(lake, f"select foo as `{name}` from tap.s `{name}` limit 1", LOCAL) as result:
         assert result.columns == [text]
         assert list(result.rows()) == [("bar",)]
+
+
+CONDITIONS = [
+    "foo = read_text('{folder}/canary.csv')",
+    "foo in (select content from read_text('{folder}/canary.csv'))",
+    "foo = 'bar') or exists (select * from duckdb_settings()",
+    "foo = 'bar'); attach '{folder}/x.db'; select (1",
+    "foo = 'bar') union select (1",
+    "foo = 'bar' /*) */ or true) or (foo = 'bar'",
+    "foo = getenv('PATH')",
+    "foo = $1 or foo = '$1'",
+    '"t0"."c0" = 1',
+    "t0.c0 = 1",
+    "p0 > 0",
+    "broken0",
+    "(select 1) = 1",
+    "error('x') is null",
+]
+
+
+@pytest.mark.parametrize("sql", CONDITIONS)
+def test_conditions_do_not_reach_it_either(lake: Lake, sql: str) -> None:
+    folder = folder_of(lake)
+    before, (table, _) = contents(folder), lake.find("tap.s")
+    where, head = sql.format(folder=folder), table.snapshot()
+    request, options = EraseRequest(table, where=where), EraseOptions("why", lease_wait_seconds=0)
+    for asked in (
+        lambda: change_selected(lake, table, Mode.DELETE, where, choice=LOCAL),
+        lambda: erase(request, options, LOCAL),
+        lambda: with_check(LOCAL, head, "c", where),
+    ):
+        with pytest.raises(SingerlakeError) as caught:
+            asked()
+        assert caught.value.exit_code in (2, 3), caught.value
+        assert SECRET not in str(caught.value)
+    with pytest.raises(OutsideError):  # as in a log that somebody has forged
+        check_in_set(shape_of(head), {"c": Constraint("check", ["foo"], sql=where)})
+    assert contents(folder) == before

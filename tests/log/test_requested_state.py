@@ -34,7 +34,7 @@ def offered(**values: int | str | dt.datetime | None) -> list[Naming]:
     ("values", "version", "transaction"),
     [
         ({}, None, 3),
-        ({"to": "", "transaction": None}, None, 3),
+        ({"to": None, "transaction": None}, None, 3),
         ({"to": 1}, 1, 1),
         ({"to": "1"}, 1, 1),
         ({"label": "first"}, 1, 1),
@@ -58,6 +58,8 @@ def test_requested_state_takes_each_kind_of_name(
     [
         ({"to": 1, "time": "2999-01-01"}, UsageError, "specify one snapshot: --to and --time are"),
         ({"to": 1, "label": "1"}, UsageError, "specify one snapshot: --to and --label are given"),
+        ({"to": ""}, UsageError, "--to is empty: give a version, or leave it out"),
+        ({"time": ""}, UsageError, "--time is empty: give a time, or leave it out"),
         ({"to": "second"}, NotFoundError, "tap.s has no version 'second': it has 1 (first)"),
         ({"transaction": 0}, NotFoundError, "tap.s has no transaction 0: its last is 3"),
         ({"transaction": 9}, NotFoundError, "tap.s has no transaction 9: its last is 3"),

@@ -10,6 +10,7 @@ import pytest
 from singerlake.annotations import changes, document
 from singerlake.annotations.subjects import LAKE
 from singerlake.engine.choice import LOCAL, EngineChoice
+from singerlake.errors import UsageError
 from singerlake.lake import Lake
 from singerlake.ops.cite_query import cite_query
 from singerlake.ops.freeze import FreezeOptions, freeze
@@ -125,6 +126,49 @@ def test_both_engines_cite_a_query_alike(facts: Lake, spark: Any) -> None:
         assert (here.rows, here.fingerprint) == (there.rows, there.fingerprint)
 
 
+@pytest.mark.parametrize(
+    ("sql", "part"),
+    [
+        ("select id from tap_shop.facts.1 limit 3", "LIMIT without ORDER BY"),
+        ("select id from tap_shop.facts.1 offset 3", "LIMIT without ORDER BY"),
+    ],
+)
+def test_neither_engine_cites_any_rows(facts: Lake, spark: Any, sql: str, part: str) -> None:
+    for choice in (EngineChoice(LOCAL), EngineChoice.of(spark=spark)):
+        with pytest.raises(UsageError, match=f"the query has {part}: run again, it may give"):
+            cite_query(facts, sql, choice)
+
+
+@pytest.mark.parametrize(
+    ("select", "part"),
+    [
+        ("rand() as r", r"rand\(\), which gives another value each time"),
+        ("id, uuid() as u", r"uuid\(\), which gives another value each time"),
+        ("current_date() as d", "which gives another value each time"),
+        ("first(name) as f", r"first\(\), whose value may depend on the order of rows"),
+        ("collect_list(id) as l", "whose value may depend on the order of rows"),
+        ("sum(weight) as s", r"sum\(\) of doubles, whose last digits depend"),
+        ("stddev(id) as s", "whose value may depend on the order of rows"),
+        ("(select id from tap_shop.facts.1 limit 1) as n", "LIMIT without ORDER BY"),
+    ],
+)
+def test_spark_cites_nothing_that_may_differ_when_run_again(
+    facts: Lake, spark: Any, select: str, part: str
+) -> None:
+    with pytest.raises(UsageError, match=f"the query has .*{part}"):
+        cite_query(facts, f"select {select} from tap_shop.facts.1", EngineChoice.of(spark=spark))
+
+
+def test_spark_cites_what_is_the_same_in_any_order(facts: Lake, spark: Any) -> None:
+    sql = (
+        "select name, count(*) as n, avg(id) as a, max(weight) as m, sum(amount) as s, "
+        "every(paid) as e, count_if(paid) as c, median(weight) as h, "
+        "sum(cast(weight as decimal(12, 2))) as w from tap_shop.facts.1 where id in "
+        "(select id from tap_shop.facts.1 order by id limit 5) group by name"
+    )
+    assert cite_query(facts, sql, EngineChoice.of(spark=spark))[0].rows == 2
+
+
 def test_cite_a_query(owned: Lake) -> None:
     sql = "select id,  -- of all\n id as again from tap_shop.orders\nversion as of '@current' ;"
     once = run_json(owned, "cite", sql)
@@ -137,6 +181,8 @@ def test_cite_a_query(owned: Lake) -> None:
     assert once["text"].endswith(f"Fingerprint {fingerprint['alternateIdentifier']}.")
     reversed_ = run_json(owned, "cite", f"{plain} order by id desc")
     assert reversed_["datacite"]["alternateIdentifiers"] == [fingerprint]
+    one = run(owned, "cite", f"{plain} where id = 7").stdout
+    assert "Read tap-shop.orders.1. 1 row, computed" in one
     other = run_json(owned, "cite", f"{plain} where id <> 7")
     assert other["datacite"]["alternateIdentifiers"] != [fingerprint]
 

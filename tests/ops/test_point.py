@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from singerlake.errors import (
     RequirementsError,
     UsageError,
 )
-from singerlake.format.log import Entry, decode_entry, seal_entry
+from singerlake.format.log import Entry, FrozenVersion, decode_entry, seal_entry
 from singerlake.format.names import TableName, TableRef, parse_ref
 from singerlake.lake import Lake, Table
 from singerlake.log import versions
@@ -34,6 +35,7 @@ from singerlake.ops.rebuild import rebuild_table
 from singerlake.overlay.alter import AlterOptions
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
+from tests.sshsig import Key
 from tests.tap import run as tap
 
 HERE = EngineChoice(LOCAL)
@@ -117,6 +119,42 @@ def test_freeze_moves_the_pointer_to_a_version_that_was_there(table: Table) -> N
     again = frozen(table, pointer="current")
     assert again.pointer is not None
     assert again.pointer.transaction is None
+
+
+@pytest.mark.parametrize("signer", [None, Key()])
+@pytest.mark.parametrize(("moved_to", "refused"), [("2", True), ("1", False)])
+def test_freeze_moves_no_pointer_that_moved_since_it_began(
+    table: Table, signer: Key | None, moved_to: str, refused: bool
+) -> None:
+    """Also where it finds a version that was there, and reads the table once more to move it."""
+    point(table.store, table.snapshot(), "current", "2")
+    point(table.store, table.snapshot(), "current", "1")
+
+    def found(present: TableState) -> FrozenVersion:
+        point(table.store, table.snapshot(), "current", None)
+        point(table.store, table.snapshot(), "current", moved_to)
+        return present.version("1")
+
+    options = FreezeOptions(pointer="current", signer=signer, instead=found)
+    with pytest.raises(ConflictError, match="moved the pointer") if refused else nullcontext():
+        freeze(table, options, HERE)
+    assert names(table.snapshot()) == {"current": int(moved_to)}
+
+
+def test_freeze_of_a_new_version_moves_no_pointer_that_moved_since_it_began(
+    table: Table, lake: Lake
+) -> None:
+    """Also if it moved before the lease, for example while Java started."""
+    filled(lake, 3)
+
+    def none(present: TableState) -> None:
+        if not versions.pointers(present):  # before the lease
+            point(table.store, present, "current", "2")
+
+    with pytest.raises(ConflictError, match="moved the pointer"):
+        frozen(table, pointer="current", instead=none)
+    assert names(table.snapshot()) == {"current": 2}
+    assert len(table.snapshot().frozen) == 2
 
 
 def test_freeze_that_meets_no_requirement_moves_no_pointer(table: Table, lake: Lake) -> None:

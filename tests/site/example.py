@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from singerlake.annotations import changes, document
 from singerlake.annotations.subjects import LAKE
@@ -20,8 +21,12 @@ from singerlake.format.types import RULES
 from singerlake.lake import Lake
 from singerlake.log.commit import commit, draft_entry
 from singerlake.log.table_state import TableState
+from singerlake.ops.point import point
+from singerlake.ops.sign.sign import sign
 from tests.build import commit_rows, retype
+from tests.sshsig import Key
 
+ADA = Key(Ed25519PrivateKey.from_private_bytes(bytes(32)))
 NOW = datetime(2026, 11, 20, 20, 0, tzinfo=timezone.utc)
 STRING = {"type": ["null", "string"]}
 TIME = {"type": ["null", "string"], "format": "date-time"}
@@ -113,6 +118,7 @@ class Example:
         self._clock = datetime(2026, 10, 26, 4, 0, tzinfo=timezone.utc)
         numbers = itertools.count(1)
         patch.setattr(times, "now", lambda: self._clock)
+        patch.setattr("singerlake.log.commit.getpass.getuser", lambda: "ada")
         patch.setattr("uuid.uuid4", lambda: _Unique(next(numbers)))
         patch.setattr("secrets.token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}")
         patch.setattr("time.time_ns", lambda: next(numbers) * 1_000_000_000)
@@ -172,6 +178,13 @@ class Example:
             commit_rows(self.lake, str(name), properties, ["country"], values)  # type: ignore[arg-type]
         finally:
             patched.undo()
+
+    def publish(self, table: str, number: int, pointer: str) -> None:
+        """Sign a version, and move a pointer to it."""
+        self._clock += timedelta(hours=1)
+        found = self.lake.table(TableName(*table.split(".", 1)))
+        sign(found.store, found.snapshot(), str(number), ADA)
+        point(found.store, found.snapshot(), pointer, str(number))
 
     def retype(self, table: str, column: str) -> None:
         self._clock += timedelta(hours=1)
@@ -233,6 +246,7 @@ def fill(lake: Lake, patch: pytest.MonkeyPatch) -> Lake:
     query = "select address.country, sum(amount) as total\nfrom tap_shop.orders.2 join …"
     example.create("reports.by_country", query, sources, 5)
     example.sync("tap-shop.orders", LATER, 190, keys=["id"], days=9)
+    example.publish("tap-shop.orders", 2, "current")
     changes.annotate(lake, document.changes(SAID, LAKE))
     run = JobRun(
         time="2026-11-20T04:05:00.000000Z", outcome="succeeded", rows=190, tables=1,

@@ -7,6 +7,7 @@ fit for everybody.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import threading
@@ -20,13 +21,20 @@ import pytest
 
 from singerlake.annotations import changes, document
 from singerlake.annotations.subjects import LAKE
+from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.lake import Lake
+from singerlake.ops.erase import tables as erasing
+from singerlake.ops.erase.certificate import certificate
+from singerlake.ops.erase.plan import EraseOptions
+from singerlake.ops.erase.table import EraseRequest
 from singerlake.site import build as site
+from singerlake.site import certificate as certificates
 from singerlake.site import difference
 from singerlake.site.destination import open_destination
 from tests.build import commit_rows
+from tests.frozen import freeze_here
 from tests.site import browser as browsers
-from tests.site.example import NOW, fill
+from tests.site.example import ADA, NOW, fill
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 HOME = "index.html"
@@ -40,6 +48,9 @@ MEAN = (
     "</title></code></script><b>& javascript:alert(1) \u202egnp.exe\u202c\u200f "
 )
 LONG = "w" * 10_000
+ALONE = ("compared", "certified")
+"""Fixtures of pages that are one file each."""
+OPEN = "document.querySelectorAll('details').forEach(d => d.open = true)"
 TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 
 
@@ -211,7 +222,7 @@ def test_pages_are_whole_without_scripts(browser: Any, shop: Path) -> None:
         page.goto((shop / TABLE).as_uri())
         assert not page.locator("form").is_visible()
         assert page.locator("svg.chart rect").count() > 20
-        page.get_by_role("link", name="Version 2").click()
+        page.get_by_role("link", name="Version 2", exact=True).click()
         assert page.url.endswith("versions/2.html")
 
 
@@ -253,7 +264,7 @@ def test_nobody_is_shut_out(browser: Any, shop: Path, mean: Path) -> None:
         with opened(browser, width, scheme, bypass_csp=True) as page:
             for path in [shop / one for one in PAGES] + all_pages(mean):
                 page.goto(path.as_uri())
-                page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+                page.evaluate(OPEN)
                 page.evaluate(source)
                 run = "tags => axe.run(document, {preload: false, runOnly: tags})"
                 result = page.evaluate(run, list(TAGS))
@@ -313,26 +324,68 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_page_of_a_diff_opens_alone_and_runs_nothing(browser: Any, compared: Path) -> None:
-    papers = {}
+def _hostile(value: Any, words: Iterator[str]) -> Any:
+    """The same with other words in each place that has any."""
+    if isinstance(value, dict):
+        return {name: _hostile(one, words) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_hostile(one, words) for one in value]
+    return next(words) if isinstance(value, str) else value
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of ``singerlake erase --certificate``, whose every word is hostile, or too long."""
+    folder = tmp_path_factory.mktemp("certified")
+    lake = Lake.open(str(folder / "lake"), create=True)
+    commit_rows(lake, "tap.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}, {"id": 2}])
+    table = lake.find("tap.s")[0]
+    freeze_here(table)
+    asked = [EraseRequest(table, ("1",))]
+    options = EraseOptions("request 12", signer=ADA)
+    done = erasing.erase(lake, asked, options, EngineChoice(LOCAL))
+    found = certificate(lake, asked, options, done)
+    found["published"] = [{"projection": "p", "rebuilt": False}]
+    found["searched"][0] |= {
+        "found": [{"object": "o", "version": None, "is": "a block", "count": 1}],
+        "not_read": [{"key": "k", "why": "w"}],
+    }
+    words = itertools.cycle((MEAN, LONG))
+    path = folder / "certificate.html"
+    path.write_bytes(certificates.page(_hostile(found, words), MEAN, LONG, LONG))
+    return path
+
+
+@pytest.mark.parametrize("made", ALONE)
+def test_page_of_one_file_asks_for_nothing_and_runs_nothing(
+    browser: Any, request: pytest.FixtureRequest, made: str
+) -> None:
+    papers, path = {}, request.getfixturevalue(made)
     for width, scheme in ((1280, "light"), (390, "dark"), (320, "light")):
         with opened(browser, width, scheme) as page:
-            page.goto(compared.as_uri())
+            page.goto(path.as_uri())
+            page.evaluate(OPEN)
             assert page.locator("h1").count() == 1
             needed, there = widths(page)
             assert needed <= there, f"it scrolls sideways at {width}"
             assert page.evaluate("window.hurt") is None
+            assert "<script>window.hurt" in page.locator("body").inner_text()
             papers[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert papers["light"] != papers["dark"]
 
 
-def test_page_of_a_diff_is_fit_for_everybody(browser: Any, compared: Path) -> None:
+@pytest.mark.parametrize("made", ALONE)
+def test_page_of_one_file_is_fit_for_everybody(
+    browser: Any, request: pytest.FixtureRequest, made: str
+) -> None:
     source = browsers.axe()
     if source is None:
         pytest.skip("axe-core cannot be had: the npm registry is out of reach")
+    path = request.getfixturevalue(made)
     for width, scheme in ((1280, "light"), (390, "dark")):
         with opened(browser, width, scheme, bypass_csp=True) as page:
-            page.goto(compared.as_uri())
+            page.goto(path.as_uri())
+            page.evaluate(OPEN)
             page.add_script_tag(content=source)
             run = "tags => axe.run(document, {preload: false, runOnly: tags})"
             result = page.evaluate(run, list(TAGS))

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 from markdown_it import MarkdownIt
+from msgspec import structs
 
 from singerlake.annotations import changes
 from singerlake.annotations.changes import change_of
@@ -25,19 +26,25 @@ from singerlake.errors import StoreError, UsageError
 from singerlake.format.names import TableName
 from singerlake.format.refused_lines import SCHEMA
 from singerlake.lake import Lake
+from singerlake.ops.point import point
+from singerlake.ops.sign.sign import sign
 from singerlake.site import build as site
 from singerlake.site import destination, gather, lists, search, words
 from singerlake.site import samples as samples_of
+from singerlake.site.citation import citation
 from singerlake.site.destination import open_destination
+from singerlake.site.pages import TablePage, TableSummary
 from singerlake.site.render import Rendered, Renderer
 from singerlake_cli.main import cli
 from tests.build import commit_rows
 from tests.files.photos import sync, table_of
+from tests.frozen import freeze_here
 from tests.ops.vacuum.plain_table import freeze
-from tests.site.example import NOW, Example, fill
+from tests.site.example import ADA, NOW, Example, fill
 from tests.target.harness import TAP
 
 ORDERS = "taps/tap-shop/tables/orders/index.html"
+VERSION = "taps/tap-shop/tables/orders/versions/2.html"
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +138,51 @@ def test_a_version_has_a_page_that_says_how_to_cite_it(made: Path) -> None:
     assert re.search(r"tap-shop\.orders, version 1 \(2026-10\)\. In: shop\. 880 rows", said)
     assert "@dataset{tap-shop-orders-1," in said
     assert re.search(r"lt1:[0-9a-f]{64}", said)
+
+
+def test_pages_show_pointers_and_signatures_unchecked(made: Path) -> None:
+    table, version = text_of(made / ORDERS), text_of(made / VERSION)
+    key = ADA.fingerprint
+    assert "@current points to version 2 since 2026-11-" in table
+    signed = r"2026-11-\S+ \S+ by user ada"
+    assert re.search(rf"Signed with {re.escape(key)} , {signed} ; not checked here", table)
+    assert table.count("; not checked here") == 1
+    assert "@current to version 2" in table  # among the transactions
+    assert re.search(rf"Signatures .* Signed {signed} {re.escape(key)} ", version)
+    assert "does not check the signatures" in version
+    assert "singerlake verify tap-shop.orders.2 --signed-by allowed_signers" in version
+    other = text_of(made / VERSION.replace("2.html", "1.html"))
+    assert not any(word in other for word in ("@current", "Signed", "allowed_signers"))
+
+
+def test_pages_of_a_signed_version_say_that_rows_were_erased_since(
+    lake: Lake, tmp_path: Path
+) -> None:
+    """And show so many signatures and pointers only."""
+    commit_rows(lake, "tap.s", {"id": {"type": "integer"}}, ["id"], [{"id": 1}])
+    table = lake.find("tap.s")[0]
+    freeze_here(table)
+    sign(table.store, table.snapshot(), "1", ADA)
+    head = table.snapshot()
+    (note,) = head.frozen[0].signed
+    page = gather._version(structs.replace(head.frozen[0], signed=[note] * 12, rows=0), [])
+    assert [(one.current, one.time) for one in page.signatures] == [(False, note.time)] * 10
+    assert page.more_signatures == 2
+    for form in ("html", "markdown"):
+        renderer = Renderer(form, "lake")
+        summary = TableSummary(name="tap.s", stream="s", path="index")
+        laid = renderer.page(
+            "version", "index", page=TablePage(tap="tap", summary=summary), version=page,
+            tap_path="index", before=None, after=None, citation=citation("lake", summary, page),
+            commands=[],
+        ).data.decode()  # fmt: skip
+        assert laid.count(", before rows were erased") == 10
+        assert "2 more signatures" in laid
+    for number in range(60):
+        point(table.store, table.snapshot(), f"p{number}", "1")
+    gathered = gather.Gatherer(lake, {table.name}, NOW).page(table)
+    assert (len(gathered.pointers), gathered.more_pointers) == (50, 10)
+    assert len(gathered.versions[0].pointers) == 50
 
 
 def test_all_links_lead_somewhere(made: Path) -> None:
@@ -468,6 +520,13 @@ def test_markdown_says_the_same(shop: Path, tmp_path: Path) -> None:
     table = (tmp_path / "site" / ORDERS.replace(".html", ".md")).read_text(encoding="utf-8")
     for part in ("# orders", "| customer\\_id |", "$.items", "chart.svg", "removed `$.currency"):
         assert part in table, part
+    key = f"`{ADA.fingerprint}`, 2026-11-"
+    assert re.search(r"- @current points to \[version 2\]\(\S+/2\.md\) since 2026-11-", table)
+    assert f"| @current | {key}" in table
+    version = (tmp_path / "site" / VERSION.replace(".html", ".md")).read_text(encoding="utf-8")
+    assert "- Pointers: @current\n" in version
+    assert "## Signatures\n\nThese are the keys" in version
+    assert f"- {key}" in version
     for page in (tmp_path / "site").rglob("*.md"):
         for link in re.findall(r"\]\(([^)]*)\)", page.read_text(encoding="utf-8")):
             if "://" not in link:

@@ -288,7 +288,7 @@ def test_answer_chooses_the_engine(lake: Lake, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(RuntimeMissingError, match="with SUM of double needs pyspark, which"):
         answer(lake, f"select sum(x) from {T}", EngineChoice())
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
-    with pytest.raises(RuntimeMissingError, match="simple queries need less: pip install"):
+    with pytest.raises(RuntimeMissingError, match="simple SQL needs less: pip install"):
         answer(lake, f"select id from {T}", EngineChoice())
     with pytest.raises(RuntimeMissingError, match=r"needs duckdb.*'singerlake\[sql\]'"):
         answer(lake, f"select id from {T}", LOCAL)

@@ -12,6 +12,7 @@ import pytest
 from singerlake.errors import NotFoundError, UsageError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.ops.point import point
 from tests.build import commit_rows
 from tests.tap.run import catalog_of, freeze, run
 
@@ -112,6 +113,14 @@ def test_a_version_in_streams(lake: Lake) -> None:
     assert ids("*", "a.1") == [1, 2, 4]
     assert ids("a.1", "*") == [1, 2, 4]
     assert ids("*.1") == [1, 2]
+    for table in map(lake.table, lake.tables()):
+        point(lake.store, table.snapshot(), "current", "1")
+    assert ids("a@current", "b") == [1, 2, 4]
+    assert ids("*@current") == [1, 2]
+    with pytest.raises(NotFoundError, match="has no pointer @next"):
+        ids("a@next")
+    commit_rows(lake, "tap_x.c@current", INT, [], [{"id": 6}])
+    assert ids("c@current") == [6]
     commit_rows(lake, "tap_x.a.1", INT, [], [{"id": 5}])
     assert ids("a.1") == [1]  # as everywhere: version 1 of a, where there is an a
     with pytest.raises(UsageError, match="at version 1 and at 2"):

@@ -67,7 +67,7 @@ def alter(
             return plans.alter(table.store, lease.snapshot, change, options)
         # Another time: the table may have grown since it was looked at.
         engine = _engine_for(choice, wanted, engine)
-        return alter_by_rows(table, wanted, engine, change, options)
+        return alter_by_rows(table, wanted, engine, change, options, choice)
 
 
 def _with_version(
@@ -113,5 +113,10 @@ def _engine_for(
     from singerlake.snapshot.from_blocks import reading  # late, as above
 
     work = reading(wanted.head)
-    sql = f"the overrides of {wanted.head.table}" if wanted.asks_sql else None
+    sql = None
+    if wanted.asks_sql:
+        from singerlake.ops.alter.constraint_checks import asked_in_sql
+        from singerlake.sql.constraints import asked_of_spark
+
+        sql = asked_of_spark(choice, wanted.after, asked_in_sql(wanted))
     return choice.engine_for(work, WHAT, sql=sql, started=started)

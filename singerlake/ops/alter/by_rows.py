@@ -6,9 +6,11 @@ from functools import partial
 from typing import Any
 
 from singerlake.engine.base import Engine, Schema
+from singerlake.engine.choice import EngineChoice
 from singerlake.errors import ViolationsError
 from singerlake.format.overlaid import member_of
 from singerlake.lake import Table
+from singerlake.ops.alter.constraint_checks import broken
 from singerlake.ops.rows_back.difference import every_row
 from singerlake.ops.rows_back.lines_again import Written
 from singerlake.ops.rows_back.revert import whole_lines
@@ -30,15 +32,19 @@ def alter_by_rows(
     engine: Engine[Any],
     change: OverlayChange,
     options: AlterOptions,
+    choice: EngineChoice,
 ) -> Altered:
     """Look at the rows, and commit.
+
+    Args:
+        choice: The engines that may check constraints.
 
     Raises:
         ViolationsError: Rows are not what they would have to be; nothing was changed.
         ConflictError: Another process changed the table meanwhile; nothing was changed.
         DamagedError: A row that is needed cannot be read.
     """
-    return _Job(table, wanted, engine, change, options).run()
+    return _Job(table, wanted, engine, change, options, choice).run()
 
 
 class _Job:
@@ -51,12 +57,14 @@ class _Job:
         engine: Engine[Any],
         change: OverlayChange,
         options: AlterOptions,
+        choice: EngineChoice,
     ) -> None:
         self._table = table
         self._wanted = wanted
         self._engine = engine
         self._change = change
         self._options = options
+        self._choice = choice
 
     def run(self) -> Altered:
         """Look at the rows, and commit."""
@@ -93,7 +101,7 @@ class _Job:
         """Refuse what rows do not keep, as they will be read."""
         wanted, engine, found = self._wanted, self._engine, list[Violation]()
         if wanted.asks_sql:
-            found += _asked_by_spark(engine, self._table, wanted)
+            found += broken(self._choice, engine, self._table, wanted)
         if not self._options.allow_type_mismatches:
             shape = shape_of(wanted.after)
             found += content.too_many_digits(engine, self._as_after, shape, wanted.digits)
@@ -167,13 +175,3 @@ class _Job:
         )
         rows = None if rewritten is None else sum(block.rows for block in rewritten.blocks)
         return Altered(wanted.words, done.number, rows)
-
-
-def _asked_by_spark(engine: Engine[Any], table: Table, wanted: AlterPlan) -> list[Violation]:
-    """Have Spark check what only that can."""
-    from singerlake.engine.spark.engine import SparkEngine
-    from singerlake.ops.change.sql.alter_checks import broken
-
-    if not isinstance(engine, SparkEngine):
-        raise TypeError("SQL is Spark's")
-    return broken(engine, table, wanted)

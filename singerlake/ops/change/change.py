@@ -14,10 +14,13 @@ from typing import Any
 
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
+from singerlake.engine.local import LocalEngine
 from singerlake.engine.work import Work
+from singerlake.format.overlay import Constraint
 from singerlake.lake import Table
 from singerlake.log.table_state import TableState
 from singerlake.ops.change import plan as plans
+from singerlake.ops.change.checked_rows import CheckedRows
 from singerlake.ops.change.job import Changed, change_rows
 from singerlake.ops.change.plan import ChangeOptions, ChangePlan, Mode
 from singerlake.ops.change.present_rows import PresentRows
@@ -25,6 +28,7 @@ from singerlake.ops.change.row_set import GivenRows, Part
 from singerlake.overlay.constraint_checks import beyond_schemas
 from singerlake.rows.state.shape import Shape
 from singerlake.snapshot.from_blocks import needed_blocks
+from singerlake.sql.local.outside import OutsideError
 
 WHAT = "changing rows"
 
@@ -66,7 +70,12 @@ def change(
     engines = _Engines(choice, steps)
     # Java starts before a lease is asked for, and not for what is refused.
     engines(plans.plan(table.snapshot(), options))
-    return change_rows(table, partial(_parts, steps), options, engines, present_rows)
+    parts = partial(_parts, steps)
+    try:
+        return change_rows(table, parts, options, engines, present_rows)
+    except OutsideError as error:
+        engines.give_up(error.construct)
+    return change_rows(table, parts, options, engines, present_rows)
 
 
 def begin(table: Table, options: ChangeOptions, choice: EngineChoice) -> None:
@@ -93,37 +102,58 @@ class _Engines:
     choice: EngineChoice
     steps: Sequence[ChangeStep]
     started: Engine[Any] | None = None
+    outside: str | None = None
 
     def __call__(self, wanted: ChangePlan) -> Engine[Any]:
         of_spark = (one.rows.of_spark for one in self.steps)
-        sql = next(filter(None, of_spark), None) or asked_in_sql(wanted)
+        sql = self.outside or next(filter(None, of_spark), None) or self._checked(wanted)
         work = Work.of(needed_blocks(wanted.head), len(wanted.state.columns))
         for one in self.steps:
             work += one.rows.work
         self.started = self.choice.engine_for(work, WHAT, sql=sql, started=self.started)
         return self.started
 
+    def give_up(self, construct: str) -> None:
+        """Go on with Spark, as DuckDB does not answer as that does.
 
-def asked_in_sql(wanted: ChangePlan) -> str | None:
-    """Say what only Spark can check of a change, in words; None if there is nothing."""
-    state, table, altered = wanted.state, wanted.head.table, wanted.altered
-    if altered is not None and altered.asks_sql:
-        return f"the overrides of {table}"
-    types = dict(state.columns)
-    constraints = state.overlay.constraints.values()
-    if any(one.kind == "unique" or beyond_schemas(one, types) for one in constraints):
-        return f"the constraints of {table}"
-    if constraints and wanted.options.new_version:
-        return f"the constraints of {table}"
-    return None
+        Raises:
+            UsageError: Only this process may be used.
+        """
+        self.outside = f"a change with {construct}"
+        self.choice.need_spark(WHAT, self.outside)
+
+    def _checked(self, wanted: ChangePlan) -> str | None:
+        if not (asked := checked(wanted)):
+            return None
+        from singerlake.sql.constraints import asked_of_spark  # late: few tables have constraints
+
+        return asked_of_spark(self.choice, wanted.state, asked)
+
+
+def checked(wanted: ChangePlan) -> dict[str, Constraint]:
+    """Return the constraints that SQL has to check of a change, by name."""
+    constraints = wanted.state.overlay.constraints
+    if wanted.options.new_version:
+        return dict(constraints)
+    types = dict(wanted.state.columns)
+    found = {
+        name: one
+        for name, one in constraints.items()
+        if one.kind == "unique" or beyond_schemas(one, types)
+    }
+    if (altered := wanted.altered) is None:
+        return found
+    return {**found, **altered.new_constraints, **altered.rechecked, **altered.checked_defaults}
 
 
 def present_rows(
     engine: Engine[Any], table: Table, wanted: ChangePlan, shape: Shape
 ) -> PresentRows:
     """Return what reads the rows that there are, and has SQL check what only that can."""
-    if asked_in_sql(wanted) is None:
+    if not checked(wanted):
         return PresentRows(engine, table, wanted, shape)
-    from singerlake.ops.change.sql.checked_rows import CheckedRows
+    if isinstance(engine, LocalEngine):
+        return CheckedRows(engine, table, wanted, shape)
+    from singerlake.ops.change.sql.checked_rows import SparkCheckedRows  # late: imports PySpark
 
-    return CheckedRows(engine, table, wanted, shape)
+    return SparkCheckedRows(engine, table, wanted, shape)

@@ -90,10 +90,7 @@ class LiteralRows(GivenRows):
             ConflictError: A column has got another type, which does not hold its value as it is.
         """
         shape = shape_of(present)
-        cells = {
-            set_index(shape, present.table, name): self._cell(shape, present, name, text)
-            for name, text in self.values.items()
-        }
+        cells = set_cells(shape, present, self.values)
         if self.ids is not None:
             return self._of_ids(engine, shape, cells, self.ids, source)
         # The rows of a table with a key are named by it, the others by their positions.
@@ -104,18 +101,8 @@ class LiteralRows(GivenRows):
             apart=shape.apart,
         )
         plan = planned(engine, self.table, present, shape=read)
-        indexes = tuple(sorted((*shape.keys, *cells)))
-        step = _Set(given_schema(shape.columns, indexes), indexes, shape.keys, cells)
-        return RowSet(through(engine, plan, step, step.schema), indexes, (source,))
-
-    def _cell(self, shape: Shape, present: TableState, name: str, text: str) -> pa.Scalar:
-        type_ = shape.columns[shape.names.index(name)][1]
-        if (found := literal(text, type_)) is None:
-            raise ConflictError(
-                f"the column {name!r} of {present.table} was retyped in the meantime: nothing was "
-                "changed; run it again"
-            )
-        return pa.scalar(found.value, arrow_type(type_))
+        step = SetCells.of(shape, cells)
+        return RowSet(through(engine, plan, step, step.schema), step.indexes, (source,))
 
     @staticmethod
     def _of_ids(
@@ -137,8 +124,31 @@ class LiteralRows(GivenRows):
         return RowSet(rows, indexes, (source,), unpacked)
 
 
+def set_cells(shape: Shape, present: TableState, values: Mapping[str, str]) -> dict[int, pa.Scalar]:
+    """Return new values by the indexes of their columns.
+
+    Args:
+        values: New values by column, as literals of SQL.
+
+    Raises:
+        UsageError: There is no such column, or it is of the key.
+        ConflictError: A column has got another type, which does not hold its value as it is.
+    """
+    cells = {}
+    for name, text in values.items():
+        index = set_index(shape, present.table, name)
+        type_ = shape.columns[index][1]
+        if (found := literal(text, type_)) is None:
+            raise ConflictError(
+                f"the column {name!r} of {present.table} was retyped in the meantime: nothing was "
+                "changed; run it again"
+            )
+        cells[index] = pa.scalar(found.value, arrow_type(type_))
+    return cells
+
+
 @dataclass
-class _Set:
+class SetCells:
     """Gives the rows of a table as rows that set columns, with the versions that they have.
 
     Attributes:
@@ -149,26 +159,46 @@ class _Set:
     """
 
     schema: pa.Schema
-    indexes: Sequence[int]
+    indexes: tuple[int, ...]
     keys: Sequence[int]
     cells: Mapping[int, pa.Scalar]
+
+    @classmethod
+    def of(cls, shape: Shape, cells: Mapping[int, pa.Scalar]) -> SetCells:
+        """Make one for the rows of a table of a shape."""
+        indexes = tuple(sorted((*shape.keys, *cells)))
+        return cls(given_schema(shape.columns, indexes), indexes, shape.keys, cells)
 
     def __call__(self, batches: Batches) -> Batches:
         """Take rows with provenance."""
         for batch in batches:
-            count = len(batch)
-            own = dict(zip(self.keys, map(batch.column, aliases(len(self.keys))), strict=True))
-            known = {
-                SOURCE: pa.repeat(pa.scalar(0, TYPES[SOURCE]), count),
-                LINE: pa.nulls(count, TYPES[LINE]),
-                ROW_VERSION: batch.column(BLOCK),
-            }
-            if not self.keys:
+            keys = list(map(batch.column, aliases(len(self.keys))))
+            ids = None
+            if not keys:
                 place = (batch.column(name).cast(pa.string()) for name in (BLOCK, ORDINAL))
-                known[ROW_ID] = pc.binary_join_element_wise(*place, ":")
-            named = [own.get(i) for i in self.indexes]
-            cells = [
-                pa.repeat(self.cells[index], count) if column is None else column
-                for index, column in zip(self.indexes, named, strict=True)
-            ]
-            yield given_batch(self.schema, cells, known)
+                ids = pc.binary_join_element_wise(*place, ":")
+            yield self.batch(keys, ids, batch.column(BLOCK))
+
+    def batch(
+        self, keys: Sequence[pa.Array], ids: pa.Array | None, versions: pa.Array
+    ) -> pa.RecordBatch:
+        """Make a batch of rows.
+
+        Args:
+            keys: The columns of their key.
+            ids: Their ids, in a table without a key.
+            versions: Those in which they were read.
+        """
+        count, own = len(versions), dict(zip(self.keys, keys, strict=True))
+        known = {
+            SOURCE: pa.repeat(pa.scalar(0, TYPES[SOURCE]), count),
+            LINE: pa.nulls(count, TYPES[LINE]),
+            ROW_VERSION: versions,
+        }
+        if ids is not None:
+            known[ROW_ID] = ids
+        cells = [
+            own[index] if index in own else pa.repeat(self.cells[index], count)
+            for index in self.indexes
+        ]
+        return given_batch(self.schema, cells, known)

@@ -167,9 +167,9 @@ class TableChange:
         """
 
         def said(present: TableState) -> Overlay:
-            from singerlake.sql.conditions import with_check
+            from singerlake.sql.constraints import with_check
 
-            return with_check(self._session("a condition"), name, sql)(present)
+            return with_check(self._choice, present, name, sql)(present)
 
         self._say(said)
 

@@ -200,10 +200,10 @@ def choose(lake: Lake, texts: Iterable[str]) -> Chosen:
     chosen: dict[TableName, list[str]] = {}
     for text in texts:
         table, ref = lake.find(text)
-        if ref.version is not None and ref.version.startswith("@"):
-            raise UsageError(f"{text} is a transaction: freeze it, and copy the version")
         version = None
         if ref.version is not None:
+            if ref.version.startswith("@") and not names.is_pointer(ref.version):
+                raise UsageError(f"{text} is a transaction: freeze it, and copy the version")
             version = str(table.snapshot().version(ref.version).number)
         known = chosen.get(table.name)
         if known is not None and bool(known) is (ref.version is None):

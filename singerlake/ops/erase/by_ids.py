@@ -97,6 +97,17 @@ class ByIds:
             return self._at_places(state, blocks).count > 0
         return self._of_keys(state, blocks, *self._asked(state, columns))[0].count > 0
 
+    def of_keys(self, state: TableState, blocks: Sequence[Block], asked: pa.Table) -> ErasedLines:
+        """Find all lines of some keys.
+
+        Args:
+            asked: The keys, each once, as their columns have them.
+        """
+        columns = shape_of(state).key_columns
+        values = [packing.one_array(column) for column in asked.columns]
+        fit = pa.table(keys.compared(values, columns), aliases(columns))
+        return self._of_keys(state, blocks, asked, fit)[0]
+
     def _asked(self, state: TableState, columns: Columns) -> tuple[pa.Table, pa.Table]:
         """The keys, each once: as their columns have them, and fit to be compared."""
         values = row_ids.key_values(pa.array(self.ids, pa.string()), columns)

@@ -110,6 +110,11 @@ class ErasedLines:
     def _numbers(self) -> Codes:
         return np.fromiter(self.packed, np.int64, len(self.packed))
 
+    def codes(self) -> Codes:
+        """Return all positions, rising."""
+        pieces = [unpack(packed) for packed in self.packed.values()]
+        return np.sort(np.concatenate([np.empty(0, np.int64), *pieces]))
+
     def ids(self) -> list[str]:
         """Return the ids that they have in a table without a key."""
         found: list[str] = []

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from singerlake.engine.base import Engine
 from singerlake.engine.choice import EngineChoice
+from singerlake.engine.local import LocalEngine
 from singerlake.engine.work import Work
 from singerlake.errors import ConflictError, OutcomeUnknownError, SingerlakeError
 from singerlake.format.log import Block, Entry, decode_block
@@ -43,6 +44,7 @@ from singerlake.ops.vacuum.combine import withdraw
 from singerlake.ops.vacuum.plan import DELETE, VacuumOptions
 
 if TYPE_CHECKING:
+    from singerlake.ops.erase.by_condition import ByConditionHere
     from singerlake.ops.erase.erased_lines import ByCondition
 
 WHAT = "erasing rows"
@@ -86,7 +88,11 @@ def engine_for(
     Raises:
         UsageError: A condition is given, and only this process may be used.
     """
-    sql = None if request.where is None else "a condition in SQL"
+    sql = None
+    if request.where is not None:
+        from singerlake.sql.constraints import condition_of_spark  # late: few select rows by SQL
+
+        sql = condition_of_spark(choice, state, request.where)
     work = Work.of(state.blocks, len(state.columns))
     return choice.engine_for(work, WHAT, sql=sql, started=started)
 
@@ -295,14 +301,18 @@ class _Job:
         plan = ErasePlan(head, rows.count, rows.lines.count, files)
         return _Found(engine, state, rows, plan, kept)
 
-    def _finder(self, engine: Engine[Any]) -> ByIds | ByCondition:
+    def _finder(self, engine: Engine[Any]) -> ByIds | ByCondition | ByConditionHere:
         if self.request.where is None:
             return ByIds(engine, self.table, self.request.ids)
+        if isinstance(engine, LocalEngine):
+            from singerlake.ops.erase.by_condition import ByConditionHere
+
+            return ByConditionHere(engine, self.table, self.request.where)
         from singerlake.engine.spark.engine import SparkEngine
         from singerlake.ops.erase.erased_lines import ByCondition
 
         if not isinstance(engine, SparkEngine):
-            raise TypeError("conditions are checked by Spark")
+            raise TypeError("conditions are asked of DuckDB or Spark")
         return ByCondition(engine.spark, self.table, self.request.where)
 
     def _check_versions(self, found: _Found) -> None:

@@ -50,6 +50,8 @@ class Erased:
         unsigned: Why a table's versions could not be signed.
         ids: The ids of the rows, by table, unless they were too many to be searched for. They are
             for a search, and are not printed.
+        certificate: The content of the certificate, if one was written: ``complete`` in it is
+            whether the search found nothing either.
     """
 
     tables: Mapping[TableName, ErasedTable]
@@ -60,6 +62,7 @@ class Erased:
     signed: Mapping[TableName, Sequence[SignedVersion]] = field(default_factory=dict)
     unsigned: Mapping[TableName, SingerlakeError] = field(default_factory=dict)
     ids: Mapping[TableName, Sequence[str]] = field(default_factory=dict, repr=False)
+    certificate: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
     def found(self) -> bool:

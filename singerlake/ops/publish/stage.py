@@ -33,7 +33,7 @@ from singerlake.ops.change.asked_rows import PART_ROWS
 from singerlake.ops.change.job import Changed, change_rows
 from singerlake.ops.change.plan import ChangeOptions, Mode
 from singerlake.ops.change.row_set import Part
-from singerlake.ops.change.sql.checked_rows import CheckedRows
+from singerlake.ops.change.sql.checked_rows import SparkCheckedRows
 from singerlake.ops.change.sql.frame_rows import FrameRows
 from singerlake.ops.create import create as plans
 from singerlake.ops.create.query_rows import check_key_names, create_of
@@ -358,7 +358,7 @@ class _Job:
             always=self._says_something_new(last),
         )
         with plain_errors():
-            return change_rows(self._table, parts, options, lambda _: engine, CheckedRows)
+            return change_rows(self._table, parts, options, lambda _: engine, SparkCheckedRows)
 
 
 def _typed(frame: DataFrame, columns: Columns, *others: str) -> DataFrame:

@@ -69,7 +69,7 @@ def check_key(engine: Engine[Any], table: Table, wanted: RevertPlan, old: Index)
     if not after.key or after.key_reading == wanted.to.key_reading:
         return
     columns = tuple(after.columns[index] for index in after.key)
-    read = partial(_as_now, engine, table, wanted, old, columns)
+    read = partial(as_now, engine, table, wanted, old, columns)
     found = key_violations(engine, read, columns, aliases(columns), content.most_rows(old))
     if found:
         raise ViolationsError.of_lines(
@@ -90,7 +90,7 @@ def revert_misfits(
     indexes = [i for i, (name, _) in enumerate(after.columns) if name in names or i in after.key]
     columns = tuple(after.columns[index] for index in indexes)
     shape = Shape(columns, tuple(map(indexes.index, after.key)), old.shape.survival)
-    counts = _as_now(engine, table, wanted, old, columns, MisfitCounter.of(shape), COUNTED)
+    counts = as_now(engine, table, wanted, old, columns, MisfitCounter.of(shape), COUNTED)
     return [one for one in merged(engine.collect(counts), shape) if one.column in names]
 
 
@@ -105,16 +105,24 @@ def undo_misfits(
     if not (names := wanted.retyped):
         return []
     shape = shape_of(wanted.after)
-    plan = from_blocks.planned(engine, table, wanted.after, shape=replace(shape, keys=()))
+    counts = put_back(engine, table, wanted, rows, MisfitCounter.of(shape), COUNTED)
+    return [one for one in merged(engine.collect(counts), shape) if one.column in names]
+
+
+def put_back(
+    engine: Engine[Any], table: Table, wanted: UndoPlan, rows: Any, step: Step, schema: Schema
+) -> Any:
+    """Give rows that come back to a step, as they will be read; ``rows`` as above."""
+    shape = replace(shape_of(wanted.after), keys=())
+    plan = from_blocks.planned(engine, table, wanted.after, shape=shape)
 
     def places(step: Step, schema: Schema) -> Any:
         return engine.map(rows, Pipeline((_put_back, step)), schema)
 
-    counts = from_blocks.at_places(engine, plan, places, MisfitCounter.of(shape), COUNTED)
-    return [one for one in merged(engine.collect(counts), shape) if one.column in names]
+    return from_blocks.at_places(engine, plan, places, step, schema)
 
 
-def _as_now(
+def as_now(
     engine: Engine[Any],
     table: Table,
     wanted: RevertPlan,

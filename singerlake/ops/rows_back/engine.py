@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
-from singerlake.engine.base import Engine
+from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
 from singerlake.log.table_state import TableState
-from singerlake.rows.batches.violations import Violation
 from singerlake.snapshot.from_blocks import needed_blocks
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class RowsBackPlan(Protocol):
@@ -36,28 +31,11 @@ def work(head: TableState, old: TableState | None, last: int) -> Work:
     return Work.of([*since, *before], len((old or head).columns))
 
 
-def asked_in_sql(wanted: RowsBackPlan) -> str | None:
-    """Say what rows that come back have to be checked for in SQL, if anything."""
+def asked_in_sql(choice: EngineChoice, wanted: RowsBackPlan) -> str | None:
+    """Say what only Spark can check of rows that come back, if anything."""
     after = wanted.after
-    return f"the constraints of {after.table}" if after.overlay.constraints else None
+    if not after.overlay.constraints:
+        return None
+    from singerlake.sql.constraints import asked_of_spark  # late: few tables have constraints
 
-
-def broken(
-    engine: Engine[Any],
-    wanted: RowsBackPlan,
-    find: Callable[[SparkSession], Sequence[Violation]],
-) -> Sequence[Violation]:
-    """Have Spark find the constraints that rows which come back do not keep.
-
-    Args:
-        engine: Spark, if there are constraints.
-    """
-    if asked_in_sql(wanted) is None:
-        return []
-    from singerlake.engine.spark.engine import SparkEngine
-    from singerlake.engine.spark.jvm.failures import plain_errors
-
-    if not isinstance(engine, SparkEngine):
-        raise TypeError("constraints are checked by Spark")
-    with plain_errors():
-        return find(engine.spark)
+    return asked_of_spark(choice, after, after.overlay.constraints)

@@ -15,8 +15,8 @@ from msgspec import structs
 from singerlake.errors import UsageError
 from singerlake.format import times
 from singerlake.format.log import Entry, FrozenVersion, Operation
-from singerlake.format.signed_text import content_hash, key_of, signed_text
-from singerlake.format.version_notes import SignatureNote, Signed, VersionSignature
+from singerlake.format.signed_text import content_hash, covers, key_of, signed_text
+from singerlake.format.version_notes import SignatureNote, VersionSignature
 from singerlake.log import conflicts
 from singerlake.log.commit import chain_id, commit, current_user, draft_entry, new_writer_id
 from singerlake.log.table_state import TableState
@@ -33,6 +33,10 @@ class Signer(Protocol):
 
     def sign(self, text: bytes) -> str:
         """Return a signature in OpenSSH's format, in Base64 without armor."""
+
+
+TRIAL = b"singerlake-trial-1\n"
+"""A text that no version has, by which a signer shows that it can sign."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +68,8 @@ def sign(store: Store, head: TableState, name: str, signer: Signer) -> SignedVer
         SingerlakeError: The signer failed; nothing was changed.
     """
     version = signable(head, name)
-    for note in version.signed:
-        if covers(version, note) and key_of(note.signature) == signer.fingerprint:
-            return SignedVersion(version, note, new=False)
+    if (there := signature_of(version, signer)) is not None:
+        return SignedVersion(version, there, new=False)
     made = _made(head, chain_id(store, head), version, signer)
 
     def draft(present: TableState) -> Entry:
@@ -102,10 +105,21 @@ def signable(head: TableState, name: str) -> FrozenVersion:
     return version
 
 
-def covers(version: FrozenVersion, signed: Signed) -> bool:
-    """Tell whether a signature is of what a version is now; if not, rows were erased since."""
-    content = content_hash(signed.salt, version.fingerprint, version.record_fingerprint)
-    return bool(signed.salt) and (signed.rows, signed.content) == (version.rows, content)
+def check_signer(signer: Signer) -> None:
+    """Let a signer sign a text whose signature is not kept.
+
+    Raises:
+        SingerlakeError: It cannot.
+    """
+    signer.sign(TRIAL)
+
+
+def signature_of(version: FrozenVersion, signer: Signer) -> SignatureNote | None:
+    """Return a signature by a signer's key of what a version is now; None if there is none."""
+    for note in version.signed:
+        if covers(version, note) and key_of(note.signature) == signer.fingerprint:
+            return note
+    return None
 
 
 def _made(head: TableState, chain: str, version: FrozenVersion, signer: Signer) -> VersionSignature:

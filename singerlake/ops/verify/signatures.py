@@ -7,11 +7,10 @@ from typing import Protocol
 
 from singerlake.format.log import Entry, FrozenVersion
 from singerlake.format.names import TableName
-from singerlake.format.signed_text import signed_text, signing_key
+from singerlake.format.signed_text import covers, signed_text, signing_key
 from singerlake.format.version_notes import SignatureNote
 from singerlake.log import versions
 from singerlake.log.table_state import TableState
-from singerlake.ops.sign.sign import covers
 from singerlake.ops.verify.problems import CheckedSignature, Problem, Report
 
 

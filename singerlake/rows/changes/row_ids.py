@@ -62,11 +62,12 @@ def id_text(values: Sequence[Any], columns: Columns) -> str:
     """
     if not columns:
         return ":".join(str(value) for value in values if value is not None)
-    texts = [_text(value, type_) for value, (_, type_) in zip(values, columns, strict=True)]
+    texts = [value_text(value, type_) for value, (_, type_) in zip(values, columns, strict=True)]
     return texts[0] if len(texts) == 1 else msgspec.json.encode(texts).decode()
 
 
-def _text(value: Any, type_: Type) -> str:
+def value_text(value: Any, type_: Type) -> str:
+    """Spell a value as an id of a row does."""
     if type_.kind in (Kind.STRING, Kind.TEXT):
         return str(value)
     if type_.kind is Kind.DECIMAL:

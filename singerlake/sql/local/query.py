@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 import pyarrow as pa
+from sqlglot import exp
 
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.local import LocalEngine
@@ -41,11 +42,14 @@ class LocalQueryResult(LocalResult):
     """The rows of a statement, which this process computes; see ``QueryResult``, of Spark's.
 
     Attributes:
+        unrepeatable: What of the statement may give other rows when it is run again; None if
+            nothing does.
         leases: Keep vacuums off its files, until :meth:`close` or until the result is
             garbage.
     """
 
     sources: Sequence[Source] = ()
+    unrepeatable: str | None = None
     leases: list[ReaderLease] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -117,8 +121,18 @@ def query(
         tables.release()
         raise
     return LocalQueryResult(
-        duck.schema_of(statement.columns), computed, list(tables.sources.values()), tables.leases
+        duck.schema_of(statement.columns),
+        computed,
+        list(tables.sources.values()),
+        "LIMIT without ORDER BY" if _any_rows(tree) else None,
+        tables.leases,
     )
+
+
+def _any_rows(tree: exp.Select) -> bool:
+    """Tell whether a statement of the set may give one or the other rows."""
+    args = tree.args
+    return bool(args.get("limit") or args.get("offset")) and not args.get("order")
 
 
 def _found(tables: Tables, relation: Relation) -> tuple[TableState, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -68,20 +68,17 @@ class RelationRows:
     def __call__(self) -> tuple[pa.Schema, Batches]:
         """Begin to read the rows; if no column is asked for, one column stands for the rows."""
         columns = columns_of(self.state, row_metadata=self.row_metadata)
-        fields = [pa.field(alias(one), _clock_type(columns[one][1])) for one in self.used]
+        fields = [pa.field(alias(one), clock_type(columns[one][1])) for one in self.used]
         schema = pa.schema(fields or [pa.field(BLOCK, TYPES[BLOCK])])
         return schema, self._batches(schema)
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for batch in StateReader.proven(self.index).rows(self._needed()):
-            columns = [self._column(one, batch) for one in self.used] or [batch.column(BLOCK)]
-            yield pa.RecordBatch.from_arrays(
-                [
-                    column.view(type_) if type_ == _CLOCK else column
-                    for column, type_ in zip(columns, schema.types, strict=True)
-                ],
-                schema=schema,
-            )
+        rows = StateReader.proven(self.index).rows(self._needed())
+        columns = (
+            [self._column(one, batch) for one in self.used] or [batch.column(BLOCK)]
+            for batch in rows
+        )
+        return clocks(columns, schema)
 
     @property
     def _ours(self) -> int:
@@ -113,7 +110,17 @@ class RelationRows:
         return pc.binary_join_element_wise(block.cast(pa.string()), ordinal, ":")
 
 
-def _clock_type(type_: Type) -> pa.DataType:
+def clocks(rows: Iterable[Sequence[pa.Array]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Make batches of columns, with times as a schema of :func:`clock_type` has them."""
+    for columns in rows:
+        arrays = [
+            column.view(type_) if type_ == _CLOCK else column
+            for column, type_ in zip(columns, schema.types, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def clock_type(type_: Type) -> pa.DataType:
     """Return a column's type in DuckDB; for a time, that of what a clock in UTC shows."""
     return _CLOCK if type_.kind is Kind.TIMESTAMP else arrow_type(type_)
 

@@ -45,7 +45,7 @@ def parsed(sql: str) -> exp.Select:
     Raises:
         OutsideError: It is something else, or has a text that Spark may read otherwise.
     """
-    text = _plain(sql_tokens.quote_versions(sql))
+    text = plain(sql_tokens.quote_versions(sql))
     try:
         (tree,) = Spark().parse(text)
     except Exception:  # noqa: BLE001  # it also raises IndexError, for one, where SQL makes no sense
@@ -55,7 +55,7 @@ def parsed(sql: str) -> exp.Select:
     return tree
 
 
-def _plain(sql: str) -> str:
+def plain(sql: str) -> str:
     """Return the text without comments and the last semicolon.
 
     Raises:

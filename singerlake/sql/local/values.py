@@ -65,20 +65,21 @@ def literal(node: exp.Expr, type_: Type, texts: list[str]) -> str:
             raise OutsideError("CAST")
         if _TYPED.get(node.to.this) is not kind or node.to.expressions:
             raise OutsideError("CAST")
-        return _time(str(node.this.this), kind)
+        return time(str(node.this.this), kind)
     if isinstance(node, exp.Literal) and node.is_string:
         text = str(node.this)
         if kind in TEXTS:
             texts.append(text)
             return f"${len(texts)}"
         if kind in (Kind.DATE, Kind.TIMESTAMP):
-            return _time(text, kind)
+            return time(text, kind)
         raise _mixed(type_, "a string")
     text = f"-{node.this.this}" if isinstance(node, exp.Neg) else str(node.this)
-    return _number(text, type_)
+    return number(text, type_)
 
 
-def _time(text: str, kind: Kind) -> str:
+def time(text: str, kind: Kind) -> str:
+    """Write a day or an instant; see :func:`literal`."""
     form = _DATE if kind is Kind.DATE else _TIMESTAMP
     found = form.fullmatch(text)
     try:
@@ -95,7 +96,8 @@ def _time(text: str, kind: Kind) -> str:
     return f"TIMESTAMP '{day} {clock}{fraction}'"
 
 
-def _number(text: str, type_: Type) -> str:
+def number(text: str, type_: Type) -> str:
+    """Write a number, with or without its sign; see :func:`literal`."""
     kind, whole = type_.kind, text.lstrip("-").isdecimal()
     if kind is Kind.INTEGER and whole and int(text) in INT64:
         return f"CAST('{int(text)}' AS BIGINT)"

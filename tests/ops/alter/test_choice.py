@@ -58,12 +58,17 @@ def test_size_of_the_table_counts(table: Table, no_java: EngineChoice) -> None:
     assert not [*leases(table.store, table.name)]
 
 
-def test_constraints_are_checked_by_spark(table: Table, no_java: EngineChoice) -> None:
+def test_constraints_are_checked_in_this_process(table: Table, no_java: EngineChoice) -> None:
+    assert alter(table, NOT_NULL, AlterOptions(dry_run=True), EngineChoice(LOCAL)).changes
+    long = Constraint("check", ["code"], sql="length(`code`) > 0")
+    other = partial(says.with_constraint, name="long", constraint=long)
+    words = r"the function length\(\) in the constraint long of tap\.s can only be checked by Spark"
     for options in (AlterOptions(), AlterOptions(new_version=True)):
         with pytest.raises(UsageError, match="Java starts"):
-            alter(table, NOT_NULL, options, no_java)
-        with pytest.raises(UsageError, match="the overrides of tap.s can only be checked"):
-            alter(table, NOT_NULL, options, EngineChoice(LOCAL))
+            alter(table, other, options, no_java)
+        with pytest.raises(UsageError, match=words):
+            alter(table, other, options, EngineChoice(LOCAL))
+    assert alter(table, NOT_NULL, AlterOptions(new_version=True), no_java).transaction == 2
 
 
 def test_what_needs_no_row_starts_no_java(table: Table, no_java: EngineChoice) -> None:
@@ -91,9 +96,12 @@ def test_command_starts_no_java_for_a_small_table(
         patch.setattr(engines, "SMALL", Work(100, 1_000))
         assert "Java starts" in run(lake, *keyed).stderr
         assert run_json(lake, *keyed, "--engine", "local", "--dry-run")["rows"] is None
-    check = ("alter", NAME, "add-constraint", "c", "--check", "id > 0")
-    assert "Java starts" in run(lake, *check).stderr
-    assert "needs Spark" in run(lake, *check, "--engine", "local").stderr
+    check = ("alter", NAME, "add-constraint", "c", "--check")
+    assert "Java starts" in run(lake, *check, "length(code) > 0").stderr
+    refused = run(lake, *check, "length(code) > 0", "--engine", "local")
+    assert "a constraint with the function length() needs Spark" in refused.stderr
+    kept = run_json(lake, *check, "code is not null", "--dry-run")
+    assert kept["changes"] == ["constraint c: `code` is not null"]
     assert run_json(lake, *keyed, "--new-version")["version"]["rows"] == 2
     retyped = run_json(lake, "alter", NAME, "retype", "id", "integer", "--allow-type-mismatches")
     assert retyped["transaction"] in (None, 3)

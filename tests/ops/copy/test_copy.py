@@ -28,6 +28,7 @@ from singerlake.ops.copy import destination as destinations
 from singerlake.ops.copy import transfers
 from singerlake.ops.copy.run import choose
 from singerlake.ops.drop import drop_table, undrop_table
+from singerlake.ops.point import point
 from singerlake.overlay.alter import AlterOptions
 from singerlake.storage.local.store import LocalStore
 from tests.faults import plain
@@ -528,6 +529,10 @@ def test_a_version_alone_is_a_table_with_its_number_and_its_transaction(
     }
     with pytest.raises(UsageError, match="is a transaction"):
         copy(source.store, first, f"{NAME}.@1")
+    point(source.store, table_of(source).snapshot(), "current", "2")
+    assert choose(source, [f"{NAME}@current"]) == {table_of(source).name: ["2"]}
+    with pytest.raises(NotFoundError, match="no pointer @next"):
+        choose(source, [f"{NAME}@next"])
 
 
 def test_a_plan_says_what_is_missing_and_what_would_be_deleted(

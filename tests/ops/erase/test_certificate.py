@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
+from singerlake import api
 from singerlake.engine.choice import LOCAL, EngineChoice
+from singerlake.errors import UsageError
 from singerlake.format.signed_text import unarmored
 from singerlake.lake import Lake, Table
 from singerlake.ops.erase import tables
 from singerlake.ops.erase.certificate import certificate
+from singerlake.ops.erase.certificate_files import CertificateFiles
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake.ops.erase.table import EraseRequest
-from singerlake_cli.certificates import CertificateFiles
 from tests.build import commit_rows
 from tests.cli.call import run
 from tests.frozen import freeze_here
@@ -135,7 +137,7 @@ def test_certificate_lists_what_is_left(table: Table, lake: Lake, tmp_path: Path
     [
         (("--certificate", "{}/c", "--dry-run"), "leave --dry-run out"),
         (("--certificate", "{}/there.json"), "there.json already exists"),
-        (("--certificate", "{}/there"), "there.json already exists"),
+        (("--certificate", "{}/there"), "there.json already exists: name another\n"),
         (("--certificate", "{}/none/c"), "there is no folder"),
         (("--search", "--certificate", "{}/c"), "--search looks for"),
     ],
@@ -166,3 +168,27 @@ def test_signed_certificate_verifies(table: Table, lake: Lake, tmp_path: Path) -
         made = signed_with(own["text"].encode(), unarmored(own["signature"]))
         assert own["key"] == made == key.fingerprint
     assert "It is not signed" not in (tmp_path / "c.html").read_text()
+
+
+def test_python_writes_and_signs_the_certificate(
+    table: Table, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = Key()
+    monkeypatch.setattr("singerlake.ops.sign.openssh.SigningKey.of", lambda _: key)
+    people = api.Lake(lake.store).table("tap.people")
+    more: dict[str, Any] = {"reason": "request 12", "certificate": tmp_path / "c", "sign": "key"}
+    with pytest.raises(UsageError, match="leave dry_run or certificate out"):
+        people.erase([ADA], **more, dry_run=True)
+    (tmp_path / "c.html").write_text("")
+    with pytest.raises(UsageError, match=r"c\.html already exists: name another$"):
+        people.erase([ADA], **more)
+    assert table.snapshot().number == 4
+    (tmp_path / "c.html").unlink()
+    done = people.erase([ADA], **more)
+    assert done.certificate is not None
+    assert done.certificate["complete"]
+    data = (tmp_path / "c.json").read_bytes()
+    assert json.loads(data) == done.certificate
+    assert signed_with(data, unarmored((tmp_path / "c.json.sig").read_text())) == key.fingerprint
+    assert "request 12" in (tmp_path / "c.html").read_text()
+    assert ADA not in repr(done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 import singerlake
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.work import Work
-from singerlake.errors import UsageError
+from singerlake.errors import SingerlakeError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.log import notices
 from singerlake.ops.erase.plan import Erased
@@ -28,6 +29,8 @@ from singerlake.rows.blocks import block_tasks
 from singerlake.rows.changes import row_ids
 from singerlake.rows.state.shape import shape_of
 from singerlake.snapshot import from_blocks
+from singerlake.sql.local import duck
+from singerlake.sql.local.outside import OutsideError
 from tests.build import commit_rows
 from tests.cli.call import run
 from tests.erasing import WHY, erase
@@ -100,21 +103,47 @@ def test_erasures_leave_the_same(
         freeze(table, FreezeOptions(at=at, label=f"v{at}"), EngineChoice(LOCAL))
     every = ids_of(table)
     ids = list(dict.fromkeys([every[0], every[len(every) // 2], every[-1]]))
-    keyed = bool(table.snapshot().key)
+    check_the_same(spark, lake, every, ids)
+
+
+@pytest.mark.usefixtures("each_operation")
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("random", "id in (1, 3) or n = 7"),
+        pytest.param("compound keys", "id = 2 and n is not null", marks=MORE),
+        pytest.param("keyless", "not id > 2", marks=MORE),
+        pytest.param("activations", "a in (1, 2)", marks=MORE),
+    ],
+)
+def test_conditions_leave_the_same(spark: SparkSession, lake: Lake, name: str, where: str) -> None:
+    table = CORPUS[name](lake)
+    for at in (1, table.snapshot().number):
+        freeze(table, FreezeOptions(at=at, label=f"v{at}"), EngineChoice(LOCAL))
+    check_the_same(spark, lake, ids_of(table), [], where=where)
+
+
+def check_the_same(
+    spark: SparkSession, lake: Lake, every: list[str], ids: list[str], **asked: Any
+) -> None:
+    """Erase rows on both engines, and hold what they leave against each other."""
+    keyed = bool(lake.find(NAME)[0].snapshot().key)
     options = replace(WHY, tell_seconds=3600 * keyed, block=keyed)
     other = Lake.open(str(shutil.copytree(lake.store.uri, f"{lake.store.uri}-spark")))
     found = []
     for one, choice in ((lake, EngineChoice(LOCAL)), (other, on(spark))):
         table = one.find(NAME)[0]
-        would = erase(choice, table, *ids, options=replace(options, dry_run=True))
-        done = erase(choice, table, *ids, options=options)
-        assert (done.keys, done.lines, done.left) == (len(ids), would.lines, [])
-        assert done.lines >= len(ids)
+        would = erase(choice, table, *ids, options=replace(options, dry_run=True), **asked)
+        done = erase(choice, table, *ids, options=options, **asked)
+        assert (done.lines, done.left) == (would.lines, [])
+        assert done.keys == len(ids) if ids else done.keys > 1
+        assert done.lines >= done.keys
         assert [(v.version, v.rows) for v in done.versions] == [
             (v.version, v.rows) for v in would.versions
         ]
         assert verify(table, None, choice).problems == []
-        assert ids_of(table) == [id_ for id_ in every if id_ not in ids]
+        left = ids_of(table)
+        assert left == [id_ for id_ in every if id_ not in ids] if ids else {*left} <= {*every}
         texts = [table.read_block(block) for block in table.snapshot().blocks]
         found.append((would, comparable(done), entries(table), texts, told(table)))
     for local, remote in zip(*found, strict=True):
@@ -200,14 +229,50 @@ def test_the_size_of_the_table_decides(lake: Lake, no_java: EngineChoice) -> Non
     assert erase(replace(no_java, limit=Work(bytes_, 10_000)), table, id_).keys == 1
 
 
-def test_conditions_are_for_spark(lake: Lake, no_java: EngineChoice) -> None:
+def test_other_conditions_are_sparks(lake: Lake, no_java: EngineChoice) -> None:
     table = CORPUS["random"](lake)
-    with pytest.raises(UsageError, match="Java starts"):
-        erase(no_java, table, where="id = 1")
-    with pytest.raises(UsageError, match="a condition in SQL can only be checked by Spark"):
-        erase(EngineChoice(LOCAL), table, where="id = 1")
-    refused = run(lake, "erase", NAME, "--where", "id = 1", "--reason", "r", "--engine", "local")
+    for where, words in (
+        ("abs(id) = 1", "a condition with the function abs() can only be checked by Spark"),
+        ("id = 1) or (true", "a condition with something else than a condition can only"),
+        ("_row_id = '1'", "there is no column '_row_id'"),
+    ):
+        with pytest.raises(SingerlakeError, match=re.escape(words)):
+            erase(EngineChoice(LOCAL), table, where=where)
+        java = "there is no column" if words.startswith("there") else "Java starts"
+        with pytest.raises(SingerlakeError, match=java):
+            erase(no_java, table, where=where)
+    asked = ("erase", NAME, "--reason", "r", "--engine", "local", "--where")
+    refused = run(lake, *asked, "abs(id) = 1")
     assert (refused.exit_code, "only be checked by Spark" in refused.stderr) == (2, True)
+    assert run(lake, *asked, "id = 1").exit_code == 0
+
+
+def test_what_duckdb_gives_up_is_refused(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = CORPUS["random"](lake)
+    before = table.snapshot().number
+
+    def refused(*_: object) -> NoReturn:
+        raise OutsideError("more memory")
+
+    monkeypatch.setattr(duck, "answered", refused)
+    with pytest.raises(UsageError, match="a condition with more memory needs Spark"):
+        erase(EngineChoice(LOCAL), table, where="id = 1")
+    assert table.snapshot().number == before
+
+
+@pytest.mark.parametrize("keys", [["a"], ["id", "a"], []])
+def test_rows_of_a_condition_go_with_all_that_they_were(
+    lake: Lake, engine: EngineChoice, keys: list[str]
+) -> None:
+    commit_rows(lake, NAME, ROWS, keys, [{"id": 1, "a": "x"}, {"id": 2, "a": None}])
+    commit_rows(lake, NAME, ROWS, keys, [{"id": 3, "a": "x"}, {"id": 4, "a": "y"}])
+    table = lake.find(NAME)[0]
+    done = erase(engine, table, where="id = 1 or id = 2 or a is null")
+    lines = 3 if keys == ["a"] else 2
+    assert (done.keys, done.lines) == (2, lines)
+    left = {row["id"] for row in here.rows(table)}
+    assert left == ({4} if keys == ["a"] else {3, 4})
+    assert erase(engine, table, where="id = 99").lines == 0
 
 
 def test_copies_that_sql_computes_are_rebuilt_by_spark(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,17 +11,14 @@ from msgspec import structs
 
 import singerlake
 from singerlake.engine import choice as engines
-from singerlake.engine.choice import LOCAL, EngineChoice
+from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import DamagedError, MisfitsError, UsageError
 from singerlake.format.log import FrozenVersion
-from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
 from singerlake.log.lease import leases
 from singerlake.log.table_state import TableState
 from singerlake.ops.freeze import FreezeOptions, freeze
-from singerlake.overlay import overlay_changes
-from singerlake.overlay.alter import alter
 from singerlake.snapshot import building, index
 from singerlake.snapshot.index import Index
 from singerlake.snapshot.state_reader import StateReader
@@ -120,21 +116,6 @@ def test_what_is_small(table: Table, no_java: EngineChoice) -> None:
         with pytest.raises(UsageError, match="Java starts"):
             freeze(table, AGAIN, replace(no_java, limit=limit))
     assert freeze(table, AGAIN, replace(no_java, limit=Work(bytes_, 2 * rows))).new
-
-
-def test_constraints_are_for_spark(table: Table, no_java: EngineChoice) -> None:
-    constrained(table)
-    with pytest.raises(UsageError, match="Java starts"):
-        freeze(table, None, no_java)
-    with pytest.raises(UsageError, match=r"the constraints of tap\.s can only be checked by Spark"):
-        freeze(table, None, EngineChoice(LOCAL))
-    assert not table.snapshot().frozen
-
-
-def constrained(table: Table) -> None:
-    asked = Constraint(kind="not-null", columns=["id"])
-    change = partial(overlay_changes.with_constraint, name="id", constraint=asked)
-    alter(table.store, table.snapshot(), change)
 
 
 def test_a_table_that_grew_meanwhile_is_frozen_by_spark(

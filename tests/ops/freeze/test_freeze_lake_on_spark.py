@@ -40,7 +40,7 @@ def test_a_run_that_ends_half_way_leaves_versions_and_no_lake_version(
     result = run(lake, "freeze", "--all", "--label", "q3")
     assert (result.exit_code, lake.lake_versions()) == (5, [])
     assert "error: tap.b: tap.b at transaction 1 has values that do not fit" in result.stderr
-    assert "no lake version was created: the versions of the other tables stay" in result.stderr
+    assert "no lake version was created: the versions that exist stay" in result.stderr
     assert "tap.a version 1: 2 rows" in result.stdout and "; it already existed" in result.stdout
     assert "tap.c version 1: 1 row" in result.stdout
     commit_rows(lake, "tap.b", ID, ["id"], [{"id": 1, "n": 7}])

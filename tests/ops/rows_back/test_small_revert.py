@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -14,15 +13,12 @@ from singerlake.engine import choice as engines
 from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import ConflictError, NotFoundError, UsageError
-from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
 from singerlake.log.lease import leases
 from singerlake.log.writer import WriteOptions
 from singerlake.ops.revert import RevertOptions, revert
 from singerlake.ops.rows_back import difference
 from singerlake.ops.rows_back.revert import Reverted
-from singerlake.overlay import overlay_changes
-from singerlake.overlay.alter import alter
 from singerlake.snapshot import index
 from singerlake_cli import shared
 from tests.build import commit_rows
@@ -127,17 +123,6 @@ def test_what_came_since_counts_too(lake: Lake, no_java: EngineChoice) -> None:
         revert(table, RevertOptions(1), replace(no_java, limit=Work(bytes_ - 1, 10_000)))
     done = revert(table, RevertOptions(1), replace(no_java, limit=Work(bytes_, 10_000)))
     assert done.transaction == table.snapshot().number
-
-
-def test_constraints_are_for_spark(lake: Lake, no_java: EngineChoice) -> None:
-    table = histories.random_messages(lake, 1, ["id"])
-    asked = Constraint(kind="not-null", columns=["n"])
-    change = partial(overlay_changes.with_constraint, name="n", constraint=asked)
-    alter(table.store, table.snapshot(), change)
-    with pytest.raises(UsageError, match="Java starts"):
-        revert(table, RevertOptions(1), no_java)
-    with pytest.raises(UsageError, match="can only be checked by Spark"):
-        revert_small(table, 1)
 
 
 @pytest.fixture

@@ -236,6 +236,25 @@ def test_wrong_passphrase_is_one_error(
 
 
 @pytest.mark.usefixtures("processes")
+def test_key_that_cannot_sign_freezes_no_table(
+    table: Table, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The public key of a private one that no agent holds is a good file, and cannot sign."""
+    path, good = new_key(tmp_path, "away"), new_key(tmp_path, "ada")
+    path.unlink()
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    filled(lake, 2)
+    done = run(lake, "freeze", "--all", "--sign", f"{path}.pub")
+    assert done.exit_code == 1
+    assert "ssh-keygen cannot sign with" in done.stderr
+    assert (table.snapshot().number, lake.lake_versions()) == (3, [])
+    done = run(lake, "freeze", "--all", "--sign", str(good))
+    assert done.exit_code == 0, done.output
+    signers = listed(tmp_path, f"ada@example.org {public(good)}")
+    assert run(lake, "verify", "tap.s.2", "--signed-by", str(signers)).exit_code == 0
+
+
+@pytest.mark.usefixtures("processes")
 def test_bad_input_is_refused_before_anything_starts(
     table: Table, lake: Lake, tmp_path: Path
 ) -> None:
@@ -248,7 +267,7 @@ def test_bad_input_is_refused_before_anything_starts(
         (["sign", "tap.s.7"], 3, "no version '7'"),
         (["sign", "tap.s.1", "--key", str(text), "--out", str(tmp_path)], 2, "leave --key out"),
         (["freeze", "tap.s", "--again", "--sign", str(text)], 2, "is not a key of OpenSSH"),
-        (["freeze", "--all", "--sign", str(text)], 2, "--sign is for one table"),
+        (["freeze", "--all", "--again", "--sign", str(text)], 2, "is not a key of OpenSSH"),
         (["verify", "tap.s", "--signed-by", str(text)], 2, "not a file of allowed signers"),
         (["verify", "tap.s", "--signed-by", str(tmp_path / "no")], 2, "cannot be read"),
     ]

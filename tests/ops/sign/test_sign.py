@@ -204,7 +204,10 @@ def test_freeze_signs_before_it_moves_the_pointer(table: Table, lake: Lake) -> N
     assert again.signed is not None
     assert (again.new, again.signed.new, table.snapshot().number) == (False, False, 8)
     filled(lake, 4)
-    with pytest.raises(SingerlakeError, match="device is gone"):
+    left = (
+        "device is gone; version 4 of tap.s was frozen and is not signed, and the pointer @current"
+    )
+    with pytest.raises(SingerlakeError, match=f"{left} did not move: sign it with singerlake sign"):
         frozen(table, signer=Broken(), pointer="current")
     assert table.snapshot().named("@current")[0] == table.snapshot().version("3")
     assert frozen(table, signer=BOB).signed is not None  # it goes on with version 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
@@ -14,15 +13,12 @@ import pytest
 
 import singerlake
 from singerlake.engine import choice as engines
-from singerlake.engine.choice import LOCAL, EngineChoice
+from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import ConflictError, UsageError
-from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
 from singerlake.log.lease import leases
 from singerlake.ops.undo import UndoOptions, undo
-from singerlake.overlay import overlay_changes
-from singerlake.overlay.alter import alter
 from singerlake_cli import shared
 from tests.cli.call import run, run_json
 from tests.ops.rows_back import histories
@@ -52,16 +48,6 @@ def test_blocks_since_and_the_state_before_count(table: Table, no_java: EngineCh
     done = undo(table, LAST, replace(no_java, limit=Work(bytes_, 10_000)))
     assert done.transaction == 5
     assert not [*leases(table.store, table.name)]
-
-
-def test_constraints_are_checked_by_spark(table: Table, no_java: EngineChoice) -> None:
-    asked = Constraint(kind="not-null", columns=["n"])
-    change = partial(overlay_changes.with_constraint, name="n", constraint=asked)
-    alter(table.store, table.snapshot(), change)
-    with pytest.raises(UsageError, match="Java starts"):
-        undo(table, LAST, no_java)
-    with pytest.raises(UsageError, match="the constraints of tap.s can only be checked by Spark"):
-        undo(table, LAST, EngineChoice(LOCAL))
 
 
 def test_what_is_refused_starts_no_java(table: Table, no_java: EngineChoice) -> None:

@@ -165,7 +165,7 @@ def test_what_is_refused_or_small_starts_no_java(table: Table, no_java: EngineCh
     refused(UsageError, "--key and --where each", UpdateOptions({"n": "1"}, ["1"], "id = 1"))
     refused(UsageError, "takes values that are written out", UpdateOptions({"n": "n + 1"}, ["1"]))
     refused(UsageError, "Java starts", UpdateOptions({"n": "n + 1"}))
-    refused(UsageError, "Java starts", UpdateOptions({"n": "1"}, where="id = 1"))
+    refused(UsageError, "Java starts", UpdateOptions({"n": "1"}, where="id + 1 = 2"))
     late = ChangeOptions(if_transaction=9)
     refused(ConflictError, "has no 9 yet", UpdateOptions({"n": "n + 1"}, change=late))
     bytes_ = sum(block.bytes for block in table.snapshot().blocks)

@@ -13,17 +13,19 @@ from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.lake import Table
 from singerlake.log.table_state import TableState
 from singerlake.ops.change.delta import Delta
+from singerlake.ops.change.outcome_checks import check_outcome
 from singerlake.ops.change.plan import ChangePlan
 from singerlake.ops.change.present_rows import PresentRows
-from singerlake.ops.change.sql.state_after import check_outcome
+from singerlake.ops.change.sql.state_after import SparkChecks
+from singerlake.ops.freeze import violations_error
 from singerlake.rows.batches.row_columns import PROVENANCE, row_schema
 from singerlake.rows.blocks.block_reader import combined
 from singerlake.rows.state.shape import Shape
 from singerlake.sql.state import from_blocks, index_build, index_rows
-from singerlake.sql.violations import check_constraints, violations_error
+from singerlake.sql.violations import check_constraints
 
 
-class CheckedRows(PresentRows):
+class SparkCheckedRows(PresentRows):
     """The rows that there are, on Spark; arguments are those of :class:`PresentRows`."""
 
     def __init__(self, engine: Engine[Any], table: Table, wanted: ChangePlan, shape: Shape) -> None:
@@ -53,7 +55,9 @@ class CheckedRows(PresentRows):
     def check_outcome(self, found: Delta) -> None:
         """Refuse rows that break constraints; see :meth:`PresentRows.check_outcome`."""
         super().check_outcome(found)
-        check_outcome(self.spark, found, lambda: self.frame, self.wanted, self.shape)
+        state = self.wanted.state
+        checks = SparkChecks(self.spark, found, lambda: self.frame, state, self.shape)
+        check_outcome(checks, found, self.wanted, self.shape)
 
     @plain_errors()
     def check_version(self, after: TableState) -> None:

@@ -82,7 +82,9 @@ class Selection(GivenRows):
         ]
         named.sort()
         special = special_names(shape.names)
-        selected = [sql_tokens.quote(special.row_id), sql_tokens.quote(special.row_version)]
+        # The rows of a table with a key are named by it, the others by their positions.
+        own = [*(shape.key_names or [special.row_id]), special.row_version]
+        selected = list(map(sql_tokens.quote, own))
         for number, (_, text) in enumerate(named):
             plan.check_expression(spark, text)
             selected.append(f"({text}\n) as value_{number}")
@@ -94,25 +96,26 @@ class Selection(GivenRows):
         result = query(spark, self.lake, sql, row_metadata=True)
         self._results.append(result)
         frame = result.frame.toDF(
-            "row_id", "row_version", *(f"value_{n}" for n in range(len(named)))
+            *(f"own_{n}" for n in range(len(own) - 1)),
+            "row_version",
+            *(f"value_{n}" for n in range(len(named))),
         )
-        cells = {
-            alias(index): _fitted(frame, f"value_{number}", *shape.columns[index])
+        cells = {index: f"own_{number}" for number, index in enumerate(shape.keys)}
+        cells |= {
+            index: _fitted(frame, f"value_{number}", *shape.columns[index])
             for number, (index, _) in enumerate(named)
         }
-        known = {
-            "source": F.lit(0),
-            "row_id": F.col("row_id"),
-            "row_version": F.col("row_version"),
-        }
+        known = {"source": F.lit(0), "row_version": F.col("row_version")}
+        if not shape.keys:
+            known["row_id"] = F.col("own_0")
         rows = frame.select(
-            *(F.expr(text).alias(name) for name, text in cells.items()),
+            *(F.expr(cells[index]).alias(alias(index)) for index in sorted(cells)),
             *(
                 known.get(name, F.lit(None)).cast(from_arrow_type(type_)).alias(name)
                 for name, type_ in TYPES.items()
             ),
         )
-        return RowSet(SparkRows(rows), tuple(index for index, _ in named), (source,))
+        return RowSet(SparkRows(rows), tuple(sorted(cells)), (source,))
 
     def __enter__(self) -> Selection:
         return self

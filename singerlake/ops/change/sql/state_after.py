@@ -6,27 +6,22 @@ or a condition in SQL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import reduce
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from operator import and_
 
-import msgspec
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from singerlake.errors import InvalidQueryError, UsageError
-from singerlake.format.json_schema import resolved
 from singerlake.format.overlay import Constraint
-from singerlake.format.types import Type
-from singerlake.format.values import converter
 from singerlake.log.table_state import TableState
 from singerlake.ops.change.delta import Delta
-from singerlake.ops.change.plan import ChangePlan
-from singerlake.ops.change.present_rows import broken_error
-from singerlake.overlay.constraint_checks import beyond_schemas
+from singerlake.ops.change.outcome_checks import OutcomeChecks, defaults_of
 from singerlake.rows.batches.packing import Unpacked
-from singerlake.rows.batches.problems import MOST, Problems, RowProblem, merged
+from singerlake.rows.batches.problems import MOST
 from singerlake.rows.batches.row_columns import BLOCK, MISFITS, ORDINAL, alias
 from singerlake.rows.batches.violations import Violation
 from singerlake.rows.changes.merge_terms import (
@@ -38,7 +33,6 @@ from singerlake.rows.changes.merge_terms import (
 )
 from singerlake.rows.input.rows import LINE, SOURCE
 from singerlake.rows.state.shape import Shape
-from singerlake.safe_text import visible
 from singerlake.sql import conditions, violations
 from singerlake.sql.state.frames import row_id, spark_type
 
@@ -46,67 +40,63 @@ _ANEW = "anew"
 """Whether a row that changes is written as a new record."""
 
 
-def check_outcome(
-    spark: SparkSession,
-    found: Delta,
-    present: Callable[[], DataFrame],
-    wanted: ChangePlan,
-    shape: Shape,
-) -> None:
-    """Make sure that a change leaves rows that keep what no schema asks of a record.
+@dataclass
+class SparkChecks(OutcomeChecks):
+    """Checks of the rows that a change leaves, on Spark.
 
-    What is said anew is asked of all rows, and so is what they keep together. A condition that
-    was there is asked of those that the change touches: it is not to blame for others.
-
-    Args:
+    Attributes:
         present: Gives the rows that there are.
-
-    Raises:
-        InvalidQueryError: A condition that is said anew cannot be computed; nothing was changed.
-        UsageError: Defaults that are said anew break a condition; nothing was changed.
-        ViolationsError: Rows would not keep them; nothing was changed.
+        state: The table as it will be read.
     """
-    state, altered = wanted.state, wanted.altered
-    constraints = state.overlay.constraints
-    anew = {} if altered is None else {**altered.new_constraints, **altered.rechecked}
-    if altered is not None:
-        check_defaults(spark, state, shape, altered.checked_defaults)
-    if not (found.changes or anew):
-        return
-    every = {n: one for n, one in constraints.items() if one.kind == "unique" or n in anew}
-    types = dict(shape.columns)
-    each = {n: one for n, one in constraints.items() if beyond_schemas(one, types)}
-    each = {n: one for n, one in each.items() if n not in anew}
-    if not (every or each):
-        return
-    after = rows_after(found, present(), state, shape)
-    changed = after.where(F.col(SOURCE).isNotNull())
-    broken = violations.check_constraints(after, shape, every)
-    broken += violations.check_constraints(changed, shape, each)
-    if none := next((one for one in broken if one.why and one.name in anew), None):
-        raise InvalidQueryError(none.untold)
-    if broken:
-        error = broken_error(state.table, broken)
-        error.problems = merged(
-            _named(one, constraints[one.name], after, found, shape) for one in broken
-        )
-        raise error
+
+    spark: SparkSession
+    found: Delta
+    present: Callable[[], DataFrame]
+    state: TableState
+    shape: Shape
+
+    @cached_property
+    def after(self) -> DataFrame:
+        """The rows as they will be."""
+        return rows_after(self.found, self.present(), self.state, self.shape)
+
+    def violations(  # noqa: D102
+        self, constraints: Mapping[str, Constraint], *, changed: bool
+    ) -> list[Violation]:
+        rows = self.after.where(F.col(SOURCE).isNotNull()) if changed else self.after
+        return violations.check_constraints(rows, self.shape, constraints)
+
+    def broken_defaults(self, constraints: Mapping[str, Constraint]) -> Collection[str]:  # noqa: D102
+        return broken_defaults(self.spark, self.state, self.shape, constraints)
+
+    def breaking(self, broken: Violation, one: Constraint) -> tuple[int, pa.Table]:  # noqa: D102
+        shape = self.shape
+        columns = [alias(shape.names.index(name)) for name in one.columns]
+        if one.kind == "unique":
+            there = reduce(and_, (F.col(name).isNotNull() for name in columns))
+            times = F.count(F.lit(1)).over(Window.partitionBy(*columns))
+            rows = self.after.where(there).withColumn("n", times).where("n > 1")
+        else:
+            rows = broken.breaking.withColumn("n", F.lit(None).cast("bigint"))
+        rows = rows.where(F.col(SOURCE).isNotNull())
+        id_ = row_id(shape) if shape.keys else F.concat_ws(":", BLOCK, ORDINAL)
+        named = [*(shape.key_aliases or [BLOCK, ORDINAL]), *columns]
+        first = rows.orderBy(SOURCE, LINE, id_).limit(MOST)
+        cells = (F.col(name).alias(f"cell{number}") for number, name in enumerate(named))
+        return rows.count(), first.select(SOURCE, LINE, "n", *cells).toArrow()
 
 
-def check_defaults(
+def broken_defaults(
     spark: SparkSession, state: TableState, shape: Shape, asked: Mapping[str, Constraint]
-) -> None:
-    """Refuse defaults that break a condition: no row could do without the columns that it names.
+) -> list[str]:
+    """Return the names of conditions that a row of nothing but defaults breaks.
 
     Args:
         state: The table as it will be read.
         asked: The conditions, by their names.
-
-    Raises:
-        UsageError: They do.
     """
     if not asked:
-        return
+        return []
     defaults = zip(shape.aliases, _defaults(state, shape), strict=True)
     row = spark.range(1).select(*(default.alias(name) for name, default in defaults))
     row = conditions.with_values(row, shape, list(asked.values()))
@@ -114,43 +104,7 @@ def check_defaults(
         conditions.computed(row, shape, one).alias(f"k{n}") for n, one in enumerate(asked.values())
     ]
     (kept,) = row.select(*keeps).collect()
-    for (name, one), is_kept in zip(asked.items(), kept, strict=True):
-        if not is_kept:
-            columns = ", ".join(one.columns)
-            raise UsageError(
-                f"the default of {columns} breaks {name} ({visible(one.sql)}), and nothing was "
-                f"changed: a row without a value of {columns} could not be accepted; set another "
-                "default, or drop the constraint"
-            )
-
-
-def _named(
-    broken: Violation, one: Constraint, after: DataFrame, found: Delta, shape: Shape
-) -> Problems:
-    """Name the rows of a change that break a constraint."""
-    columns = [alias(shape.names.index(name)) for name in one.columns]
-    if one.kind == "unique":
-        there = reduce(and_, (F.col(name).isNotNull() for name in columns))
-        times = F.count(F.lit(1)).over(Window.partitionBy(*columns))
-        rows = after.where(there).withColumn("n", times).where("n > 1")
-        rows = rows.where(F.col(SOURCE).isNotNull())
-        words = F.format_string("would be in %,d rows, and must be unique", "n")
-    elif broken.breaking is None:  # nobody knows which
-        return Problems()
-    else:
-        rows = broken.breaking.where(F.col(SOURCE).isNotNull())
-        words = F.lit(f"breaks {broken.name} ({broken.words})")
-    problems = Problems(rows.count())
-    shown = F.concat_ws(", ", *(F.col(name).cast("string") for name in columns)).alias("value")
-    id_ = row_id(shape) if shape.keys else F.concat_ws(":", BLOCK, ORDINAL)
-    selected = rows.select(SOURCE, LINE, id_.alias("id"), shown, words.alias("words"))
-    names = ", ".join(one.columns)
-    for source, line, row, value, reason in (
-        selected.orderBy(SOURCE, LINE, "id").limit(MOST).collect()
-    ):
-        problem = RowProblem(0, names, value, reason)
-        problems.first.append(problem.at(found.wanted.sources[source], line, row))
-    return problems
+    return [name for name, is_kept in zip(asked, kept, strict=True) if not is_kept]
 
 
 def rows_after(found: Delta, present: DataFrame, state: TableState, shape: Shape) -> DataFrame:
@@ -232,13 +186,5 @@ def _new_cell(index: int, named: set[int], shape: Shape, default: Column) -> Col
 
 def _defaults(state: TableState, shape: Shape) -> list[Column]:
     """Return the values of new rows in columns that they do not name."""
-    schema = state.schema.schema
-    properties = resolved(schema, schema).get("properties", {})
-    return [_default(resolved(properties.get(n, {}), schema), type_) for n, type_ in shape.columns]
-
-
-def _default(spec: dict[str, object], type_: Type) -> Column:
-    value = spec.get("default")
-    if value is not None:
-        value = converter(type_, loose=True)(msgspec.json.encode(value))
-    return F.lit(value).cast(spark_type(type_))
+    values = zip(defaults_of(state, shape), shape.columns, strict=True)
+    return [F.lit(value).cast(spark_type(type_)) for value, (_, type_) in values]

@@ -1,4 +1,4 @@
-"""A file that a command writes: whole or not at all, and never over another unasked."""
+"""A file that a person names to be written: whole or not at all, and never over another unasked."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class NewFile:
     """A file to be written.
 
     Args:
-        force: Whether it may replace one that is there.
+        force: Whether it may replace one that is there; None if no option allows that.
 
     Raises:
         UsageError: One is there, or a folder, or there is no folder for it.
     """
 
-    def __init__(self, path: Path, *, force: bool) -> None:
+    def __init__(self, path: Path, *, force: bool | None) -> None:
         self.path = path
         self._force = force
         if path.is_dir():
@@ -31,7 +31,7 @@ class NewFile:
         # A pipe, or /dev/null, is not replaced by what is written to it.
         self._special = path.exists() and not path.is_file()
         if path.exists() and not force and not self._special:
-            raise UsageError(_taken(path))
+            raise UsageError(self._taken())
 
     @contextmanager
     def writing(self) -> Iterator[Path]:
@@ -50,11 +50,15 @@ class NewFile:
             elif not self._special:
                 _rename_to_new(beside, path)
         except FileExistsError as error:
-            raise UsageError(_taken(path)) from error
+            raise UsageError(self._taken()) from error
         except OSError as error:
             raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
         finally:
             beside.unlink(missing_ok=True)
+
+    def _taken(self) -> str:
+        more = "" if self._force is None else ", or replace it with --force"
+        return f"{self.path} already exists: name another{more}"
 
 
 def _rename_to_new(source: Path, target: Path) -> None:
@@ -67,7 +71,3 @@ def _rename_to_new(source: Path, target: Path) -> None:
         if target.exists():
             raise FileExistsError(target) from None
         source.replace(target)
-
-
-def _taken(path: Path) -> str:
-    return f"{path} already exists: name another, or replace it with --force"

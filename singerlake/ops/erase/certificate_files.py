@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from singerlake.errors import UsageError
 from singerlake.format.signed_text import armored
-from singerlake_cli.new_file import NewFile
+from singerlake.lake import Lake
+from singerlake.new_file import NewFile
+from singerlake.ops.erase.certificate import certificate
+from singerlake.ops.erase.plan import EraseOptions
+from singerlake.ops.erase.published_places import published_places
+from singerlake.ops.erase.table import EraseRequest
+from singerlake.ops.erase.tables import Erased
 
 Sign = Callable[[bytes], str]
 
 
 class CertificateFiles:
-    """The files that ``--certificate FILE`` writes: FILE.json, FILE.html and FILE.json.sig.
+    """The files of a certificate: FILE.json, FILE.html and, with a signature, FILE.json.sig.
 
     Args:
         file: Their name, with or without ``.json`` or ``.html``.
@@ -31,7 +38,7 @@ class CertificateFiles:
         if not stem.name:
             raise UsageError(f"{file} is not a name for a certificate: name a file")
         names = [".json", ".html", *([".json.sig"] if signed else [])]
-        self._files = {name: NewFile(Path(f"{stem}{name}"), force=False) for name in names}
+        self._files = {name: NewFile(Path(f"{stem}{name}"), force=None) for name in names}
 
     @property
     def paths(self) -> list[Path]:
@@ -55,3 +62,29 @@ class CertificateFiles:
         for suffix, content in contents.items():
             with self._files[suffix].writing() as path:
                 path.write_bytes(content)
+
+
+def certify(
+    lake: Lake,
+    asked: Sequence[EraseRequest],
+    options: EraseOptions,
+    done: Erased,
+    files: CertificateFiles,
+    projections: Path | None = None,
+) -> Erased:
+    """Search the lake for the rows after an erasure, and write its certificate.
+
+    Args:
+        projections: The file that declares projections; ``projections.yml`` by default.
+
+    Returns:
+        What was done, with the content of the certificate.
+
+    Raises:
+        SingerlakeError: The lake cannot be searched, the files cannot be written, or the signer
+            failed. The rows are erased all the same, and the same request certifies them later.
+    """
+    places = published_places(lake, projections)
+    found = certificate(lake, asked, options, done, places)
+    files.write(found, None if options.signer is None else options.signer.sign)
+    return replace(done, certificate=found)
