@@ -46,15 +46,19 @@ def monday() -> Iterator[str]:
 def tuesday() -> Iterator[str]:
     """Yield the second: some moved, some orders were shipped or cancelled, and a column is new."""
     random_ = random.Random(2)  # noqa: S311
+    messages = [json.loads(line) for line in monday()]
+    records = [each["record"] for each in messages if each["type"] == "RECORD"]
+    before = {record["id"]: record for record in records if "status" in record}
     yield _schema("customers", _CUSTOMER)
     for number in (3, 14, 15, 92, 65, CUSTOMERS + 1):
         yield _record("customers", _customer(number, random_), TUESDAY)
     yield _schema("orders", _ORDER_WITH_COUPON)
+    for number in range(10, 52):
+        _order(number, random_)  # drawn for nothing: the new orders below stay as pages print them
     for number in range(10, 40):
-        shipped = {**_order(number, random_), "status": "shipped", "coupon": None}
-        yield _record("orders", shipped, TUESDAY)
+        yield _record("orders", {**before[number], "status": "shipped", "coupon": None}, TUESDAY)
     for number in range(40, 52):
-        cancelled = {**_order(number, random_), "coupon": None, "_sdc_deleted_at": TUESDAY}
+        cancelled = {**before[number], "coupon": None, "_sdc_deleted_at": TUESDAY}
         yield _record("orders", cancelled, TUESDAY)
     for number in range(ORDERS + 1, ORDERS + 41):
         new = {**_order(number, random_), "coupon": random_.choice(["SPRING", None])}

@@ -15,6 +15,7 @@ from singerlake.errors import SingerlakeError
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.ops.freeze import FreezeOptions, freeze
+from singerlake_cli import demo_messages
 from singerlake_cli.commands import demo
 from singerlake_cli.main import cli
 from tests.build import commit_rows
@@ -33,6 +34,23 @@ def test_it_prints_messages_and_nothing_else(
     assert (kinds[0], kinds[-1]) == ("SCHEMA", "STATE")
     assert list(tmp_path.iterdir()) == []
     assert CliRunner().invoke(cli, ["demo", "--messages", *args]).stdout == done.stdout
+
+
+def test_orders_shipped_on_tuesday_change_only_their_status() -> None:
+    """Otherwise the first diff that a newcomer sees looks like a bug."""
+    records = [
+        json.loads(line)["record"]
+        for day in ("monday", "tuesday")
+        for line in demo_messages.DAYS[day]()
+        if '"stream": "orders", "record"' in line
+    ]
+    before = {record["id"]: record for record in records[:1000]}
+    shipped = [record for record in records if record["status"] == "shipped"]
+    cancelled = [record for record in records if "_sdc_deleted_at" in record]
+    assert (len(shipped), len(cancelled)) == (30, 12)
+    for record in shipped + cancelled:
+        changed = {name for name, value in before[record["id"]].items() if record[name] != value}
+        assert changed == ({"status"} if record in shipped else set())
 
 
 def test_another_day_is_refused() -> None:

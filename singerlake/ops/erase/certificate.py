@@ -16,6 +16,7 @@ from singerlake.format.signed_text import armored, key_of, signed_text
 from singerlake.lake import Lake, Table
 from singerlake.log.commit import SOFTWARE, current_user
 from singerlake.ops.erase.check import PUBLISHED, PublishedPlace, Report, check
+from singerlake.ops.erase.dead_letters import DeadLetters
 from singerlake.ops.erase.plan import EraseOptions
 from singerlake.ops.erase.sought import Key, KeyNames, Sought
 from singerlake.ops.erase.table import EraseRequest
@@ -70,7 +71,7 @@ def certificate(
             {"projection": one.projection, "rebuilt": one.error is None} for one in done.published
         ],
         "searched": [_found(name, report) for name, report in searched.items()],
-        "remains": _remains(asked, options, done, searched),
+        "remains": _remains(lake, asked, options, done, searched),
         "proofs": [_proofs(one.table, options) for one in asked],
     }
 
@@ -166,6 +167,7 @@ def _found(name: TableName, report: Report) -> dict[str, Any]:
 
 
 def _remains(
+    lake: Lake,
     asked: Sequence[EraseRequest],
     options: EraseOptions,
     done: Erased,
@@ -183,6 +185,13 @@ def _remains(
         if name not in searched:
             found.append((f"rows of {name}", "they were not searched for: see the guide"))
     for name, report in searched.items():
+        if letters := DeadLetters(lake, name).all:
+            why = "keys are searched for in JSON objects only: search for texts of the person, too"
+            found.append((f"rejected lines in {', '.join(map(str, letters))}", why))
+        found += [
+            (f"rows in {other} with the same keys", "they may belong to somebody else: check them")
+            for other in sorted(report.alike)
+        ]
         if report.found or report.not_read:
             why = "the search found them, or could not read all objects"
             found.append((f"rows of {name}", why))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Event
@@ -17,6 +17,7 @@ from singerlake.lake import Lake
 from singerlake.log import log, notices
 from singerlake.log.table_state import TableState
 from singerlake.ops.erase import derived
+from singerlake.ops.erase.dead_letters import DeadLetters
 from singerlake.ops.erase.old_proofs import SOUGHT, WORDS, OldProofs
 from singerlake.ops.erase.reading import CopySource
 from singerlake.ops.erase.scan import Hits, Scanner
@@ -155,6 +156,7 @@ class _Check:
         self._own = Scanner(sought, only_own=True)
         self._others = Scanner(sought, only_own=False)
         head = log.read_snapshot(lake.store, table) if table is not None else None
+        self._letters = DeadLetters(lake, table) if table is not None else None
         self._proofs = OldProofs(lake.store, head) if head is not None else None
         self._of_others: list[Finding] = []
         self._with_notices: set[TableName] = set()
@@ -212,10 +214,13 @@ class _Check:
 
     def _is_made_of_it(self, place: PublishedPlace) -> bool:
         """Tell whether what is published is of the table, or of one that was computed from it."""
-        if self._table is None:
-            return False
-        tables = {TableName(*one.split(".", 1)) for one in place.tables}
-        return bool(derived.made_from(self._lake, self._table, tables))
+        return bool(self._made_of_it(TableName(*one.split(".", 1)) for one in place.tables))
+
+    def _made_of_it(self, tables: Iterable[TableName]) -> set[TableName]:
+        """Return the tables that are of the table, or of its rejected records, or made of these."""
+        if self._table is None or self._letters is None:
+            return set()
+        return derived.made_from(self._lake, {self._table, *self._letters.all}, tables)
 
     def _outcomes(
         self,
@@ -269,15 +274,20 @@ class _Check:
     def _scanner(self, place: Place) -> Scanner | None:
         if not place.rows:
             return self._texts
-        return self._own if self._is_own(place.table) else self._others
+        rejected = place.table is not None and self._is_dead_letter(place.table)
+        return self._own if self._is_own(place.table) and not rejected else self._others
 
     def _is_own(self, table: TableName | None) -> bool:
         """Tell whether a row of the key, in an object of that table, is one of the rows sought."""
         own = self._table
-        if table is None or own is None or table == own:
-            return True
-        rejected = (f"{own.stream}{names.REJECTED}", names.REJECTED)
-        return table.tap == own.tap and table.stream in rejected
+        return table is None or own is None or table == own or self._is_dead_letter(table)
+
+    def _is_dead_letter(self, table: TableName) -> bool:
+        """Tell whether a table has rejected records, in which any record of the key counts.
+
+        What stream these name is what the tap calls it, or nothing.
+        """
+        return self._letters is not None and self._letters.has(table)
 
     def _take(self, copy: StoredCopy, hits: Hits) -> None:
         for one, count in hits.counts.items():
@@ -298,7 +308,7 @@ class _Check:
     def _sort_out(self) -> None:
         """Rows of the key in tables that were computed from the table are its rows, too."""
         tables = {one.table for one in self._of_others if one.table is not None}
-        made = derived.made_from(self._lake, self._table, tables) if self._table else set()
+        made = self._made_of_it(tables)
         for one in self._of_others:
             if one.table in made:
                 self._report.found.append(one)

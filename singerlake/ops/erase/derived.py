@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from singerlake.errors import InvalidNameError, SingerlakeError
 from singerlake.format import names
@@ -10,27 +10,29 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake
 
 
-def made_from(lake: Lake, table: TableName, tables: Iterable[TableName]) -> set[TableName]:
-    """Return those of some tables that were ever computed from a table, or from such as were.
+def made_from(
+    lake: Lake, origins: Collection[TableName], tables: Iterable[TableName]
+) -> set[TableName]:
+    """Return those of some tables that were ever computed from others, or from such as were.
 
     One whose log cannot be read counts as such: nobody knows that it was not.
 
     Args:
-        table: The table.
+        origins: The tables from which they may be; they count, too.
         tables: Those that are asked about.
     """
     sources: dict[TableName, set[TableName] | None] = {}
-    return {one for one in tables if _descends(lake, one, table, sources, set())}
+    return {one for one in tables if _descends(lake, one, origins, sources, set())}
 
 
 def _descends(
     lake: Lake,
     one: TableName,
-    table: TableName,
+    origins: Collection[TableName],
     sources: dict[TableName, set[TableName] | None],
     seen: set[TableName],
 ) -> bool:
-    if one == table:
+    if one in origins:
         return True
     if one in seen:
         return False
@@ -38,7 +40,7 @@ def _descends(
     if one not in sources:
         sources[one] = _sources(lake, one)
     above = sources[one]
-    return above is None or any(_descends(lake, other, table, sources, seen) for other in above)
+    return above is None or any(_descends(lake, other, origins, sources, seen) for other in above)
 
 
 def _sources(lake: Lake, table: TableName) -> set[TableName] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +14,12 @@ _BETWEEN = " \t\r\n,[\ufeff\ufffd"
 """What may stand before an object: white space, the marks of an encoding, another of a list."""
 _BEGINS = re.compile(r"\{\s*(?:\\*\"|\\*$)")
 """An object that was cut off: its first name begins, or nothing does. Packed bytes have braces."""
+
+
+REFUSED, REFUSED_BASE64 = "message", "message_base64"
+"""Columns of rejected lines, in the tables that keep them."""
+OF_REJECTED = (REFUSED_BASE64, REFUSED, "digest", "reason")
+"""Columns by which a row that keeps a rejected line is recognised, the rarest first."""
 
 
 class Members(dict[str, Any]):
@@ -45,10 +51,12 @@ def embedded(text: str) -> tuple[Sequence[Members], str]:
     """Find the objects of a line: one, several, or amid other words as in a program's log.
 
     Returns:
-        They, and what looks like one more that was cut off; empty where nothing does.
+        They, and what looks like one more that was cut off; empty where nothing does. Behind other
+        words only a RECORD does: much text that is no JSON has braces.
     """
     found: list[Members] = []
     cut_off = ""
+    of_record = max(text.rfind('"record"'), text.rfind('"record\\'))
     end = failed = 0
     at = text.find("{")
     while at >= 0 and failed < _MOST_FAILED:
@@ -56,13 +64,19 @@ def embedded(text: str) -> tuple[Sequence[Members], str]:
             document, after = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             failed, after = failed + 1, at + 1
-            if not cut_off and _BEGINS.match(text, at) and not text[end:at].strip(_BETWEEN):
-                cut_off = text[at:]
+            if not cut_off and _BEGINS.match(text, at):
+                alone = not text[end:at].strip(_BETWEEN)
+                cut_off = text[at:] if alone or at < of_record else ""
         else:
             found.append(document)
             end = after
         at = text.find("{", after)
     return found, cut_off
+
+
+def keeps_rejected(columns: Container[str]) -> bool:
+    """Tell whether rows with these columns keep rejected lines."""
+    return all(name in columns for name in OF_REJECTED)
 
 
 def all_of(row: Mapping[str, Any], name: str) -> Sequence[Any]:

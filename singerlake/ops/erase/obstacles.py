@@ -16,13 +16,13 @@ from typing import Any
 from msgspec import to_builtins
 
 from singerlake.errors import DataError, StoreError, UsageError
-from singerlake.format import names
 from singerlake.format.log import Entry
 from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.log import bookmarks, lake_log
 from singerlake.log.table_state import TableState
 from singerlake.ops.erase import derived
+from singerlake.ops.erase.dead_letters import DeadLetters
 from singerlake.ops.erase.reading import CopySource
 from singerlake.ops.erase.scan import Scanner
 from singerlake.ops.erase.sought import Key, KeyNames
@@ -89,8 +89,11 @@ def of_rows(
     elif ids and others:
         found += _with_rows(lake, snapshot, ids, others)
     if words and ids:
+        letters = DeadLetters(lake, table.name).all
         found += _with_words(table, ids)
-        found += _with_words_of_lake(lake, table.name, ids)
+        for name in letters:
+            found += _with_words(lake.table(name), ids, of=f" of {name}")
+        found += _with_words_of_lake(lake, [table.name, *letters], ids)
     return found
 
 
@@ -120,12 +123,10 @@ def left_in(
 
 
 def related(lake: Lake, table: TableName) -> list[TableName]:
-    """The tables that may have rows of a table: its refused lines, and what was computed of it."""
-    known = [name for name in lake.tables() if name != table]
-    rejected = {f"{table.stream}{names.REJECTED}", names.REJECTED}
-    refused = {one for one in known if one.tap == table.tap and one.stream in rejected}
-    made = derived.made_from(lake, table, (one for one in known if one not in refused))
-    return sorted(refused | made)
+    """The tables that may have rows of a table: of refused lines, or computed from it or these."""
+    refused = {*DeadLetters(lake, table).all}
+    known = {*lake.tables()} - refused - {table}
+    return sorted(refused | derived.made_from(lake, {table, *refused}, known))
 
 
 def _way_out(name: TableName) -> str:
@@ -185,8 +186,12 @@ def _objects(lake: Lake, name: TableName) -> Iterator[Listed]:
     yield from lake.store.list(name.indexes)
 
 
-def _with_words(table: Table, ids: Sequence[str]) -> list[Obstacle]:
-    """The log entries with words that name one of the rows."""
+def _with_words(table: Table, ids: Sequence[str], of: str = "") -> list[Obstacle]:
+    """The log entries with words that name one of the rows.
+
+    Args:
+        of: What is said of whose entries they are.
+    """
     patterns = [_pattern(_parts(one)) for one in ids]
     scalars = {part for one in ids for part in _parts(one)}
     entries = [
@@ -199,20 +204,26 @@ def _with_words(table: Table, ids: Sequence[str]) -> list[Obstacle]:
     listed = ", ".join(map(str, entries[:10])) + ("…" if len(entries) > 10 else "")  # noqa: PLR2004
     return [
         Obstacle(
-            f"text in log entries {_ALIKE}: {listed}",
+            f"text in log entries{of} {_ALIKE}: {listed}",
             "check them with singerlake history; log entries are not changed, so either drop the "
             "table, or erase anyway with --allow-text-mentions",
         )
     ]
 
 
-def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> list[Obstacle]:
-    """Lake versions of the table, and what the lake's file says of it, with such words."""
+def _with_words_of_lake(
+    lake: Lake, tables: Sequence[TableName], ids: Sequence[str]
+) -> list[Obstacle]:
+    """Lake versions of some tables, and what the lake's file says of these, with such words.
+
+    Args:
+        tables: The table whose rows go, and its dead-letter tables.
+    """
     patterns = [_pattern(_parts(one)) for one in ids]
     versions = [
         str(one.number)
         for one in lake_log.look(lake.store)[0]
-        if any(member.name == table for member in one.tables)
+        if any(member.name in tables for member in one.tables)
         and any(_names(text, patterns) for text in (one.label, one.comment) if text)
     ]
     found: list[Obstacle] = []
@@ -224,7 +235,7 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
                 "--allow-text-mentions",
             )
         )
-    if kept := _bookmarks_with(lake, table, {part for one in ids for part in _parts(one)}):
+    if kept := _bookmarks_with(lake, tables[0], {part for one in ids for part in _parts(one)}):
         found.append(
             Obstacle(
                 f"text in bookmarks {_ALIKE}: {', '.join(kept)}",
@@ -232,15 +243,15 @@ def _with_words_of_lake(lake: Lake, table: TableName, ids: Sequence[str]) -> lis
                 "or erase anyway with --allow-text-mentions",
             )
         )
-    said = to_builtins(lake.annotations(strict=True).table(table))
-    if any(_names(text, patterns) for text in _texts(said)):
-        found.append(
-            Obstacle(
-                f"text in annotations of {table} {_ALIKE}",
-                "change them with singerlake annotate, or erase anyway with --allow-text-mentions",
-            )
+    annotations = lake.annotations(strict=True)
+    return found + [
+        Obstacle(
+            f"text in annotations of {table} {_ALIKE}",
+            "change them with singerlake annotate, or erase anyway with --allow-text-mentions",
         )
-    return found
+        for table in tables
+        if any(_names(text, patterns) for text in _texts(to_builtins(annotations.table(table))))
+    ]
 
 
 def _parts(text: str) -> list[str]:

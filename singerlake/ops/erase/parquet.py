@@ -14,12 +14,10 @@ import pyarrow.parquet as pq
 
 from singerlake.format import times
 from singerlake.ops.erase import spelling
-from singerlake.ops.erase.documents import Members
+from singerlake.ops.erase.documents import OF_REJECTED, REFUSED, REFUSED_BASE64, Members
 from singerlake.ops.erase.sought import Key, Sought, Text
 
 BATCH_ROWS = 8192
-REFUSED, REFUSED_BASE64 = "message", "message_base64"
-"""Columns of refused lines, in the tables that keep them."""
 _WITH_DICTIONARY = {"PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "BIT_PACKED"}
 _BUFFER_BYTES = 1 << 20
 _TEXTS = (
@@ -36,7 +34,7 @@ def batches(file: pq.ParquetFile, sought: Sequence[Sought]) -> Iterator[pa.Recor
     """Read a file, some rows at a time, and of its columns those that what is sought may be in."""
     wanted = None
     if not any(isinstance(one, Text) for one in sought):
-        wanted = sorted({*_key_columns(sought), REFUSED, REFUSED_BASE64} & {*_names(file)})
+        wanted = sorted({*_key_columns(sought), *OF_REJECTED} & {*_names(file)})
     if wanted != []:
         yield from file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False)
 
@@ -54,7 +52,7 @@ def search(batch: pa.RecordBatch, sought: Sequence[Sought]) -> Iterator[tuple[So
     of_keys = _key_columns(sought)
     rows = _rows(batch.select([n for n, name in enumerate(batch.schema.names) if name in of_keys]))
     for key in sought:
-        if isinstance(key, Key):
+        if isinstance(key, Key) and key.may_have(batch.schema.names):
             yield key, "a row of it", sum(map(key.is_row, rows))
 
 

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from singerlake.errors import DamagedError
-from singerlake.ops.erase import avro, parquet, reading, spelling
+from singerlake.ops.erase import avro, dead_letters, parquet, reading, spelling
 from singerlake.ops.erase.reading import CopySource
-from singerlake.ops.erase.sought import Sought, Text
+from singerlake.ops.erase.sought import Key, Sought, Text
 from singerlake.rows.input.arrow.parquet_rows import MAGIC, seekable
 
 # Opens files and streams of Arrow's own format, whose buffers may be packed.
@@ -70,7 +70,6 @@ MAX_DEPTH = 4
 _PROBE = 1 << 20
 """Bytes that are inflated to see whether something is zlib: its two first bytes may be text."""
 _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-_BASE64 = re.compile(rb'"message_base64\\*"\s*:\s*\\*"([A-Za-z0-9+/=\\]+)')
 _SURE_BYTES = 6
 """What is as long is in no packed bytes by chance."""
 
@@ -117,6 +116,8 @@ class Scanner:
         self._only_own = only_own
         self._texts = [one for one in sought if isinstance(one, Text)]
         self._long = [one for one in self._texts if len(one.text.encode()) >= _SURE_BYTES]
+        self._accented = [one for one in sought if isinstance(one, Key) and not one.is_ascii]
+        self._raw = spelling.raw_parts(text for one in self._accented for text in one.texts)
 
     def look(self, source: CopySource) -> Hits:
         """Look through an object, and at its name.
@@ -204,7 +205,7 @@ class Scanner:
             hits.add(one, where, count)
         hits.opaque = hits.opaque or parquet.packed(batch, OPAQUE)
         for refused in parquet.refused_lines(batch):
-            self._look_at(refused, "a rejected line in it", hits)
+            self._rejected(refused, "a rejected line in it", hits)
         self._quoted_values(batch, besides)
 
     def _batch(self, batch: bytes, before: int, hits: Hits) -> None:
@@ -213,10 +214,36 @@ class Scanner:
             self._lines(
                 batch.split(b"\n"), lambda index: f"line {before + index + 1:,}", hits, self._sought
             )
-        for found in _BASE64.finditer(batch):
-            number = before + batch.count(b"\n", 0, found.start()) + 1
-            where = f"line {number:,}, in Base64"
-            self._look_at(parquet.decoded(found[1].replace(b"\\", b"")), where, hits)
+        for line, number in dead_letters.in_base64(batch, before):
+            self._rejected(line, f"line {number:,}, in Base64", hits)
+        if dead_letters.may_have_messages(batch):
+            self._messages(batch.split(b"\n"), before, hits)
+
+    def _messages(self, rows: Sequence[bytes], before: int, hits: Hits) -> None:
+        """Look through rejected lines that rows keep as texts, where the rows may have something.
+
+        Patterns match in a row what they match in its text, unless that is hidden.
+        """
+        pattern = spelling.either([*(one.pattern for one in self._sought), dead_letters.NOT_PLAIN])
+        flags = pc.match_substring_regex(pa.array(rows, pa.large_binary()), pattern=pattern)
+        for index in pc.indices_nonzero(flags).to_pylist():
+            for line in dead_letters.messages_in(rows[index]):
+                where = f"line {before + index + 1:,}, as rejected"
+                self._rejected(line, where, hits, rows[index])
+
+    def _rejected(self, line: bytes, where: str, hits: Hits, row: bytes = b"") -> None:
+        """Look through a rejected line as through a file that has nothing else in it.
+
+        Args:
+            row: What was looked through already, and has the line in it.
+        """
+        own, besides = Hits(), Hits()
+        self._look_through(iter([line]), f"a rejected line ({where})", own, besides)
+        own.add_besides(besides)
+        for one, count in own.counts.items():
+            if not (matches(row, one.pattern) and one.in_line(row, only_own=self._only_own)):
+                hits.add(one, where, count)
+        hits.opaque = hits.opaque or own.opaque
 
     def _anywhere(self, data: bytes, where: str, besides: Hits) -> None:
         """Look through bytes that need not be lines, in all encodings."""
@@ -231,6 +258,8 @@ class Scanner:
         # JSON in UTF-16 is, but for its zeros, JSON in ASCII, where letters are escaped.
         if b"\0" in batch:
             self._look_at(batch.replace(b"\0", b""), where, besides)
+        for text in spelling.in_utf8(batch, self._raw) if self._accented else ():
+            self._look_at(text, where, besides, self._accented)
         self._quoted(batch, "percent-encoded", besides)
 
     def _quoted(self, data: bytes, where: str, besides: Hits) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal, InvalidOperation
+from itertools import chain
 from typing import Any
 
 from singerlake.errors import UsageError
@@ -164,6 +165,16 @@ class Key(Sought):
         patterns = [self._pattern_of(key[0], values[0]) for key, values in self.alternatives]
         self.pattern = spelling.either(dict.fromkeys(patterns))
 
+    @property
+    def texts(self) -> Iterator[str]:
+        """The names and the values."""
+        return chain.from_iterable(chain.from_iterable(self.alternatives))
+
+    @property
+    def is_ascii(self) -> bool:
+        """Whether all encodings that a search knows spell it alike, but for zeros."""
+        return all(map(str.isascii, self.texts))
+
     def in_line(self, line: bytes, *, only_own: bool) -> bool:
         """Tell whether the line is a row of the key, or has one in it; see :class:`Sought`.
 
@@ -174,13 +185,20 @@ class Key(Sought):
 
     def is_row(self, row: Mapping[str, Any]) -> bool:
         """Tell whether a row, by its members or columns, is one of the key."""
-        return any(
+        return self.may_have(row) and any(
             all(
                 any(self._is(one, value, name) for one in documents.all_of(row, name))
                 for name, value in zip(key, values, strict=True)
             )
             for key, values in self.alternatives
         )
+
+    def may_have(self, columns: Container[str]) -> bool:
+        """Tell whether rows with these columns may be rows of the table, and not rejected lines.
+
+        A rejected line has a number, and a key may be called so.
+        """
+        return not documents.keeps_rejected(columns) or documents.keeps_rejected(self._kinds)
 
     def _may_be(self, key: tuple[str, ...], values: tuple[str, ...]) -> bool:
         """Tell whether columns can have the values: else none would be found, whatever is there."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _SHORT = {'"': '"', "\\": "", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _WORD = 0x10000
@@ -19,7 +19,13 @@ _HIGH, _LOW = 0xD800, 0xDC00
 QUOTED = rb"%[0-9A-Fa-f]{2}"
 """A byte that is percent-encoded."""
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,}")
-_OTHER_ENCODINGS = ("utf-16-le", "utf-16-be", "latin-1")
+_UTF_16 = ("utf-16-le", "utf-16-be")
+_LATIN = "latin-1"
+_OTHER_ENCODINGS = (*_UTF_16, _LATIN)
+
+
+_RAW = re.compile(r'[^"\\/\x00-\x1f]+')
+_RAW_IN_LATIN = re.compile(r'[^"\\/\x00-\x1f\u0100-\U0010ffff]+')
 
 
 def pattern_of(text: str) -> bytes:
@@ -28,8 +34,7 @@ def pattern_of(text: str) -> bytes:
     Characters that can be composed in several ways are found in the composed form and in the
     decomposed one.
     """
-    forms = [unicodedata.normalize(form, text) for form in ("NFC", "NFD")]
-    return either("".join(map(_character, form)).encode() for form in dict.fromkeys([*forms, text]))
+    return either("".join(map(_character, form)).encode() for form in _forms(text))
 
 
 def either(patterns: Iterable[bytes]) -> bytes:
@@ -40,12 +45,41 @@ def either(patterns: Iterable[bytes]) -> bytes:
 def plain_bytes(text: str) -> list[bytes]:
     """Spell a text in the encodings, other than UTF-8, that documents are often in."""
     spelled = []
-    for encoding in _OTHER_ENCODINGS:
-        try:
-            spelled.append(text.encode(encoding))
-        except UnicodeEncodeError:
-            continue
-    return [one for one in spelled if one != text.encode()]
+    for form in _forms(text):
+        for encoding in _OTHER_ENCODINGS:
+            try:
+                spelled.append(form.encode(encoding))
+            except UnicodeEncodeError:
+                continue
+    return [one for one in dict.fromkeys(spelled) if one != text.encode()]
+
+
+def raw_parts(texts: Iterable[str]) -> dict[str, list[bytes]]:
+    """Spell what JSON has as it is of some texts, by encoding: what has a letter beyond ASCII.
+
+    JSON in Latin-1 has escapes for the letters that are not in Latin-1.
+    """
+    own = [*dict.fromkeys(texts)]
+    parts = dict.fromkeys(_UTF_16, _RAW) | {_LATIN: _RAW_IN_LATIN}
+    return {
+        encoding: [
+            part.encode(encoding, "surrogatepass")
+            for text in own
+            for part in pattern.findall(text)
+            if not part.isascii()
+        ]
+        for encoding, pattern in parts.items()
+    }
+
+
+def in_utf8(data: bytes, parts: Mapping[str, Sequence[bytes]]) -> Iterator[bytes]:
+    """Give in UTF-8 what bytes are in another encoding, if they have parts of texts in it."""
+    for encoding in _UTF_16:
+        if any(part in data for part in parts[encoding]):
+            for skipped in (0, 1):
+                yield data[skipped:].decode(encoding, "replace").encode()
+    if any(part in data for part in parts[_LATIN]):
+        yield data.decode(_LATIN).encode()
 
 
 def quoted_pattern_of(text: str) -> bytes:
@@ -53,8 +87,7 @@ def quoted_pattern_of(text: str) -> bytes:
 
     Any byte may be encoded, and the sign itself again, however often.
     """
-    forms = dict.fromkeys([*(unicodedata.normalize(form, text) for form in ("NFC", "NFD")), text])
-    return either("".join(map(_quoted, form)).encode() for form in forms)
+    return either("".join(map(_quoted, form)).encode() for form in _forms(text))
 
 
 def base64_in(data: bytes) -> Iterator[bytes]:
@@ -62,6 +95,11 @@ def base64_in(data: bytes) -> Iterator[bytes]:
     for run in _BASE64.findall(data):
         for skipped in range(4):
             yield base64.b64decode(run[skipped : len(run) - (len(run) - skipped) % 4])
+
+
+def _forms(text: str) -> Iterable[str]:
+    """Give a text composed, decomposed and as it is; each once."""
+    return dict.fromkeys([*(unicodedata.normalize(form, text) for form in ("NFC", "NFD")), text])
 
 
 def _character(one: str) -> str:

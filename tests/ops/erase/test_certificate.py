@@ -15,6 +15,7 @@ import pytest
 from singerlake import api
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.errors import UsageError
+from singerlake.format.refused_lines import SCHEMA
 from singerlake.format.signed_text import unarmored
 from singerlake.lake import Lake, Table
 from singerlake.ops.erase import tables
@@ -168,6 +169,23 @@ def test_signed_certificate_verifies(table: Table, lake: Lake, tmp_path: Path) -
         made = signed_with(own["text"].encode(), unarmored(own["signature"]))
         assert own["key"] == made == key.fingerprint
     assert "It is not signed" not in (tmp_path / "c.html").read_text()
+
+
+def test_certificate_names_what_a_search_by_key_cannot_decide(
+    table: Table, lake: Lake, tmp_path: Path
+) -> None:
+    """Rejected lines may name her in another way, and other tables may have rows of hers."""
+    columns = SCHEMA.schema["properties"]
+    row = {"digest": "0", "reason": "why", "message_base64": None}
+    row["message"] = json.dumps({"id": ADA})
+    commit_rows(lake, "tap.people__rejected", columns, ["digest"], [{**row, "message": NAME}])
+    commit_rows(lake, "tap.orders", COLUMNS, ["id"], [{"id": "1", "name": "x"}])
+    commit_rows(lake, "tap.orders__rejected", columns, ["digest"], [row])
+    found = certified(lake, tmp_path)
+    assert found["complete"]
+    remains = {one["what"]: one["why"] for one in found["remains"]}
+    assert "search for texts" in remains["rejected lines in tap.people__rejected"]
+    assert "check them" in remains["rows in tap.orders__rejected with the same keys"]
 
 
 def test_python_writes_and_signs_the_certificate(

@@ -59,5 +59,7 @@ def test_documents_in_other_encodings() -> None:
         "Zoë".encode("utf-16-le"),
         "Zoë".encode("utf-16-be"),
         b"Zo\xeb",
+        "Zoe\u0308".encode("utf-16-le"),
+        "Zoe\u0308".encode("utf-16-be"),
     ]
     assert len(spelling.plain_bytes("Ada")) == 2  # Latin-1 spells it as UTF-8 does
