@@ -7,14 +7,17 @@
 (* An event is a line and the block in which it was rejected.  Blocks and  *)
 (* rows take their numbers from one clock, so that a number is a time too. *)
 (* Each line has a key of its own.                                         *)
+(*                                                                         *)
+(* A copy may have the table without its dead-letter table: then it gets   *)
+(* another, whose blocks are numbered from 1 again.                        *)
 (***************************************************************************)
 EXTENDS Naturals, Sequences, FiniteSets, TLC
 
 CONSTANTS
   Replayers, Lines, None,
-  MaxSyncs, MaxRejections, MaxRuns,
+  MaxSyncs, MaxRejections, MaxRuns, MaxCopies,
   Keyed,                                \* whether the table has a key
-  RowsFirst, Conditional, LogSays, ByBlock, NotOlder
+  RowsFirst, Conditional, LogSays, ByBlock, ById, NotOlder
 
 VARIABLES
   log,      \* of the table
@@ -23,17 +26,22 @@ VARIABLES
   ever,     \* all events
   older,    \* whether a record replaced a newer row
   clock,
+  id,       \* of the dead-letter table
+  begun,    \* when it was: its blocks are numbered from then on
   pc, me, runs
 
-vars == <<log, top, rejected, ever, older, clock, pc, me, runs>>
+vars == <<log, top, rejected, ever, older, clock, id, begun, pc, me, runs>>
+own == <<id, begun>>
 
 Nothing == [head |-> 0, last |-> 0, picks |-> {}]
-Entry(op, events, last) == [op |-> op, events |-> events, last |-> last]
+Entry(op, events, last) == [op |-> op, events |-> events, last |-> last, of |-> id]
+Block(time) == time - begun
 Count(op) == Cardinality({i \in DOMAIN log : log[i].op = op})
 LinesOf(events) == {e[1] : e \in events}
 
 Init ==
   /\ log = <<>> /\ clock = 0 /\ runs = 0 /\ older = FALSE /\ ever = {}
+  /\ id = 1 /\ begun = 0
   /\ top = [l \in Lines |-> 0]
   /\ rejected = [l \in Lines |-> 0]
   /\ pc = [p \in Replayers |-> "idle"]
@@ -44,24 +52,33 @@ Sync(l) ==  \* a row of the line's key
   /\ clock' = clock + 1
   /\ top' = [top EXCEPT ![l] = clock + 1]
   /\ log' = Append(log, Entry("sync", {<<l, clock + 1>>}, 0))
-  /\ UNCHANGED <<rejected, ever, older, pc, me, runs>>
+  /\ UNCHANGED <<rejected, ever, older, own, pc, me, runs>>
 
 Reject(l) ==  \* for the first time, or again: by its digest it is one row
   /\ Cardinality(ever) < MaxRejections
   /\ clock' = clock + 1
   /\ rejected' = [rejected EXCEPT ![l] = clock + 1]
   /\ ever' = ever \cup {<<l, clock + 1>>}
-  /\ UNCHANGED <<log, top, older, pc, me, runs>>
+  /\ UNCHANGED <<log, top, older, own, pc, me, runs>>
+
+Copy ==  \* what is looked at from now on is the copy
+  /\ id <= MaxCopies
+  /\ id' = id + 1 /\ begun' = clock
+  /\ rejected' = [l \in Lines |-> 0] /\ ever' = {}
+  /\ pc' = [p \in Replayers |-> "idle"]
+  /\ me' = [p \in Replayers |-> Nothing]
+  /\ UNCHANGED <<log, top, older, clock, runs>>
 
 -----------------------------------------------------------------------------
 (* A replay *)
 
 Goto(p, place) == pc' = [pc EXCEPT ![p] = place]
 \* What the table's log says of an event.
-Replayed(l, block) ==
+Replayed(l, time) ==
   \E i \in DOMAIN log :
     /\ log[i].op = "replay" /\ l \in LinesOf(log[i].events)
-    /\ ByBlock => block <= log[i].last
+    /\ ByBlock => Block(time) <= log[i].last
+    /\ ById => log[i].of = id
 Newer(l) == Keyed /\ top[l] > rejected[l]
 Candidates ==
   {<<l, rejected[l]>> : l \in {k \in Lines :
@@ -72,9 +89,9 @@ Candidates ==
 PRead(p) ==
   /\ pc[p] = "idle" /\ runs < MaxRuns
   /\ runs' = runs + 1
-  /\ me' = [me EXCEPT ![p] = [head |-> Len(log), last |-> clock, picks |-> Candidates]]
+  /\ me' = [me EXCEPT ![p] = [head |-> Len(log), last |-> Block(clock), picks |-> Candidates]]
   /\ Goto(p, IF Candidates = {} \/ ~RowsFirst THEN "settle" ELSE "commit")
-  /\ UNCHANGED <<log, top, rejected, ever, older, clock>>
+  /\ UNCHANGED <<log, top, rejected, ever, older, clock, own>>
 
 Moved(p) ==
   \E i \in (me[p].head + 1)..Len(log) :
@@ -84,7 +101,7 @@ Moved(p) ==
 PAgain(p) ==
   /\ pc[p] = "commit" /\ Conditional /\ Moved(p)
   /\ Goto(p, "idle")
-  /\ UNCHANGED <<log, top, rejected, ever, older, clock, me, runs>>
+  /\ UNCHANGED <<log, top, rejected, ever, older, clock, own, me, runs>>
 
 PCommit(p) ==
   LET picks == me[p].picks
@@ -95,7 +112,7 @@ PCommit(p) ==
   /\ older' = (older \/ (Keyed /\ \E e \in picks : top[e[1]] > e[2]))
   /\ top' = [l \in Lines |-> IF l \in LinesOf(picks) THEN time(l) ELSE top[l]]
   /\ Goto(p, IF RowsFirst THEN "settle" ELSE "idle")
-  /\ UNCHANGED <<rejected, ever, clock, me, runs>>
+  /\ UNCHANGED <<rejected, ever, clock, own, me, runs>>
 
 Goes(p, l) ==
   IF RowsFirst THEN Replayed(l, rejected[l]) ELSE <<l, rejected[l]>> \in me[p].picks
@@ -104,10 +121,11 @@ PSettle(p) ==
   /\ pc[p] = "settle"
   /\ rejected' = [l \in Lines |-> IF Goes(p, l) THEN 0 ELSE rejected[l]]
   /\ Goto(p, IF RowsFirst \/ me[p].picks = {} THEN "idle" ELSE "commit")
-  /\ UNCHANGED <<log, top, ever, older, clock, me, runs>>
+  /\ UNCHANGED <<log, top, ever, older, clock, own, me, runs>>
 
 Next ==
   \/ \E l \in Lines : Sync(l) \/ Reject(l)
+  \/ Copy
   \/ \E p \in Replayers : PRead(p) \/ PAgain(p) \/ PCommit(p) \/ PSettle(p)
 
 Spec == Init /\ [][Next]_vars
@@ -129,7 +147,7 @@ ReplaysEnd == \A p \in Replayers : pc[p] # "idle" ~> pc[p] = "idle"
 
 Reached(n, what, holds) ==
   holds => (TLCGet(n) \/ (TLCSet(n, TRUE) /\ PrintT(<<"reached", what>>)))
-ASSUME \A n \in 1..4 : TLCSet(n, FALSE)
+ASSUME \A n \in 1..5 : TLCSet(n, FALSE)
 AllIsReached ==
   /\ Reached(1, "a record is a row, and on the list still",
        \E l \in Lines : rejected[l] # 0 /\ Replayed(l, rejected[l]))
@@ -140,6 +158,10 @@ AllIsReached ==
          log[i].op = "replay")
   /\ Reached(4, "a newer row keeps a record out",
        \E l \in Lines : rejected[l] # 0 /\ Newer(l))
+  /\ Reached(5, "a copy rejects a line again, in a block of the same number",
+       \E l \in Lines, i \in DOMAIN log :
+         /\ log[i].op = "replay" /\ l \in LinesOf(log[i].events) /\ log[i].of # id
+         /\ rejected[l] # 0 /\ Block(rejected[l]) <= log[i].last)
 
 Symmetry == Permutations(Replayers) \cup Permutations(Lines)
 =============================================================================

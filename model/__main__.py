@@ -39,6 +39,7 @@ SIZES = {
     "Publishers": ("publisher", "publishers"),
     "Removers": ("remover", "removers"),
     "MaxRuns": ("run", "runs"),
+    "MaxCopies": ("copy", "copies"),
     "MaxFreezes": ("version", "versions"),
     "MaxFloors": ("drop of history", "drops of history"),
 }

@@ -95,7 +95,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
         *("DraftAgain", "Unmoved", "VersionThere", "NotPointed", "SinceItBegan", "SignFirst"),
         *("DeletedKeepNotes", "ManifestLast"),
     ),
-    "Replay": ("RowsFirst", "Conditional", "LogSays", "ByBlock", "NotOlder"),
+    "Replay": ("RowsFirst", "Conditional", "LogSays", "ByBlock", "ById", "NotOlder"),
     "Publish": PUBLISH_RULES,
     "Erase": ERASE_RULES,
 }
@@ -233,13 +233,21 @@ def pointer(
 
 
 def replay(
-    replayers: int, lines: int, syncs: int, rejections: int, runs: int, *, keyed: bool
+    replayers: int,
+    lines: int,
+    syncs: int,
+    rejections: int,
+    runs: int,
+    *,
+    keyed: bool,
+    copies: int = 0,
 ) -> dict[str, object]:
     """Constants of the module Replay with every rule in force.
 
     Args:
         rejections: Of all lines together; a line may be rejected again.
         keyed: Whether the table has a key, so that a row may be newer than a record.
+        copies: How often what is looked at becomes a copy without the dead-letter table.
     """
     return {
         "Replayers": replayers,
@@ -248,6 +256,7 @@ def replay(
         "MaxSyncs": syncs,
         "MaxRejections": rejections,
         "MaxRuns": runs,
+        "MaxCopies": copies,
         "Keyed": keyed,
         **dict.fromkeys(RULES["Replay"], True),
     }
@@ -317,7 +326,12 @@ def small() -> list[Check]:
             properties=("MovesEnd",),
             specification="LiveSpec",
         ),
-        Check("Replay", "Replay", replay(2, 2, 1, 2, 3, keyed=True), (*REPLAY, "AllIsReached")),
+        Check(
+            "Replay",
+            "Replay",
+            replay(2, 2, 1, 2, 3, keyed=True, copies=1),
+            (*REPLAY, "AllIsReached"),
+        ),
         Check("Replay, no key", "Replay", replay(2, 2, 0, 3, 3, keyed=False), REPLAY),
         Check(
             "Replay, all ends",
@@ -369,7 +383,7 @@ def full() -> list[Check]:
         Check("Pointer", "Pointer", pointer(2, 1, 2, 0, 3), POINTER),
         Check("Pointer, a reader", "Pointer", pointer(1, 1, 1, 1, 3), POINTER),
         Check("Replay", "Replay", replay(2, 2, 1, 3, 3, keyed=True), REPLAY),
-        Check("Replay, no key", "Replay", replay(2, 2, 0, 4, 4, keyed=False), REPLAY),
+        Check("Replay, no key", "Replay", replay(2, 2, 0, 4, 4, keyed=False, copies=1), REPLAY),
         *publications.full(),
         *erasures.full(),
     ]

@@ -161,6 +161,7 @@ _RULES: Sequence[Group] = [
         },
     ),
     ("Replay", replay(1, 1, 1, 1, 1, keyed=True), {"NotOlder": "NewerRowsStay"}),
+    ("Replay", replay(1, 1, 0, 2, 2, keyed=False, copies=1), {"ById": "RecordsAreSomewhere"}),
     (
         "Turns",
         turns(),

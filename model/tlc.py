@@ -16,7 +16,7 @@ from singerlake.errors import RuntimeMissingError
 FOLDER = Path(__file__).parent
 UNPROVED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 _COUNTS = {
-    *("Attempts", "Beats", "MaxDrops", "MaxSyncs", "MaxRuns"),
+    *("Attempts", "Beats", "MaxDrops", "MaxSyncs", "MaxRuns", "MaxCopies"),
     *("MaxFloors", "MaxFreezes", "MaxTouches", "MaxDeletions", "MaxRejections"),
 }
 _ACTION = re.compile(r"^<(\w+) line .* of module \w+(?: \([\d ]+\))?>: (\d+):(\d+)$", re.MULTILINE)

@@ -266,7 +266,8 @@ class Intake:
             self._quarantine.line(sent or line, number, error, self._streams.lines)
         else:
             raw = sent or bytes(record.record)
-            self._quarantine.record(record.stream, sent or line, number, raw, error)
+            keyed = bool(self._streams.schemas[record.stream].key_properties)
+            self._quarantine.record(record.stream, sent or line, number, raw, error, keyed=keyed)
 
     def _count(self, lines: int) -> None:
         self._line += lines

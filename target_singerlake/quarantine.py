@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Container
 from typing import Any
 
@@ -51,20 +52,41 @@ class Quarantine:
         self._most = most
         self._total = 0
         self._free: dict[str, bool] = {}
+        self._copies = Counter[tuple[str, str]]()
         self.first: dict[TableName, int] = {}
 
-    def record(self, stream: str, line: bytes, number: Line, raw: bytes, error: InputError) -> None:
+    def record(
+        self,
+        stream: str,
+        line: bytes,
+        number: Line,
+        raw: bytes,
+        error: InputError,
+        *,
+        keyed: bool,
+    ) -> None:
         """Take a RECORD line, or a file's, of a stream whose SCHEMA came before.
 
         Args:
             line: The line with its newline, byte for byte.
             raw: What tells it from others.
             error: Why it was refused.
+            keyed: Whether the tap's stream has a key, so that equal records are one row.
 
         Raises:
             InputError: It is one too many.
         """
-        self._take(stream, stream, line, number, raw, error)
+        self._take(stream, stream, line, number, raw if keyed else self._copy(stream, raw), error)
+
+    def _copy(self, stream: str, raw: bytes) -> bytes:
+        """Tell equal records of a run apart, by how many came before; the first is as it is.
+
+        So each of them is the same row again when the run is repeated.
+        """
+        of = stream, hashlib.sha256(raw).hexdigest()
+        self._copies[of] += 1
+        number = self._copies[of]
+        return raw if number == 1 else b"%s\n%d" % (raw, number)
 
     def line(self, line: bytes, number: int, error: InputError, known: Container[str]) -> None:
         """Take a line that is no message, or a RECORD of a stream that has no SCHEMA.

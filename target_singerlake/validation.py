@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from singerlake.format.log import SchemaEntry
-from singerlake.format.refused_lines import FORMATS_UNCHECKED
+from singerlake.format.refused_lines import FORMATS_UNCHECKED, UNCHECKED
 from singerlake.format.types import Columns
 from singerlake.rows.validation import drafts, typed
 from singerlake.rows.validation.full_validation import (
@@ -30,7 +30,7 @@ from target_singerlake.values import FEW, ValueCheck, fitting_decoder
 _NOTHING = Annotated[int, msgspec.Meta(ge=1, le=0)]
 """What no value is."""
 _SETTINGS = {
-    False: "the setting validate_records: false accepts records unchecked",
+    False: UNCHECKED,
     True: FORMATS_UNCHECKED,
 }
 """What lets a refused record in, where not (or where just) its format is wrong."""

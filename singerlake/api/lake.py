@@ -151,8 +151,9 @@ class Lake(lake.Lake):
             comment: Why; kept with it, and with the table versions that are made.
             allow_violations: Even if rows break a constraint of their table.
             again: Make a new lake version even if one names the same versions.
-            require: Requirements that each table must meet, as for :meth:`Table.freeze`; each
-                statement is run once. Unless all are met, no table is frozen.
+            require: Requirements that each table must meet, as for :meth:`Table.freeze`, except
+                dead-letter tables that are not named; each statement is run once. Unless all are
+                met, no table is frozen.
             sign: The file of a key with which the version of each table is signed, before the
                 lake version is made; see :meth:`Table.sign`.
             engine: As for :meth:`Table.freeze`.

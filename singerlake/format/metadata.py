@@ -186,9 +186,13 @@ class LakeFile(Annotations, frozen=True, kw_only=True, omit_defaults=False):
         """Return what it says of a table; an empty entry where that is nothing."""
         return self.tap(name.tap).tables.get(name.stream, TableEntry())
 
-    def requirements_of(self, name: TableName) -> list[str]:
-        """Return what each snapshot of a table must meet, as of the lake, the tap and the table."""
-        said = (self, self.tap(name.tap), self.table(name))
+    def requirements_of(self, name: TableName, *, own: bool = False) -> list[str]:
+        """Return what each snapshot of a table must meet, as of the lake, the tap and the table.
+
+        Args:
+            own: Leave out those of the lake and the tap.
+        """
+        said = (self.table(name),) if own else (self, self.tap(name.tap), self.table(name))
         return [text for one in said for text in one.requirements]
 
     def published_from(self, name: TableName) -> dict[str, Publication]:

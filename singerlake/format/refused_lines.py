@@ -5,6 +5,8 @@ from __future__ import annotations
 from singerlake.format.log import SchemaEntry
 
 _MAYBE = ["string", "null"]
+UNCHECKED = "the setting validate_records: false accepts records unchecked"
+"""How the reason of a record ends that its schema does not allow."""
 FORMATS_UNCHECKED = "the setting validate_formats: false leaves formats unchecked"
 """How the reason of a record ends that was rejected for nothing but a format."""
 SCHEMA = SchemaEntry(

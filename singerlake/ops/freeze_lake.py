@@ -42,8 +42,9 @@ class LakeFreezeOptions:
         again: Make a new lake version even if one names the same versions.
         allow_violations: Freeze rows that break their table's constraints, too.
         named: Tables that must not be left out, because somebody named them.
-        require: Requirements that each table must meet beside those that it is annotated with;
-            statements are run once. Unless all are met, no table is frozen.
+        require: Requirements that each table must meet beside those that it is annotated with,
+            except dead-letter tables that nobody named; statements are run once. Unless all are
+            met, no table is frozen.
         signer: Signs the version of each table, before the lake version is made.
     """
 
@@ -125,7 +126,9 @@ def freeze_lake(
         SingerlakeError: The signer cannot sign; nothing was frozen.
     """
     choice = choice or EngineChoice()
-    required = annotated.required(lake.store, wanted.cut.heads, options.require)
+    required = annotated.required(
+        lake.store, wanted.cut.heads, options.require, named=options.named
+    )
     _check_signer(wanted, options.signer)
     _check_required(lake, wanted, required, choice)
     frozen: dict[TableName, Frozen] = {}

@@ -144,6 +144,11 @@ def _table(lake: Lake, text: str) -> Table:
     return Table(lake.store, TableName(name.tap, name.stream.removesuffix(REJECTED)))
 
 
+def _typed(name: TableName) -> str:
+    """Name what has rejected records as it can be typed; lines of no stream have no table."""
+    return str(name) if name.stream else f"{name.tap}.{REJECTED}"
+
+
 def _list_tables(shared: Shared, lake: Lake) -> None:
     from singerlake.ops.rejected import kept
     from singerlake.ops.rejected.listing import dead_letter_tables, rejected_lines
@@ -165,7 +170,7 @@ def _list_tables(shared: Shared, lake: Lake) -> None:
 
 def _summary(name: TableName, counts: list[ReasonCount]) -> dict[str, Any]:
     return {
-        "table": str(name).removesuffix(REJECTED),
+        "table": _typed(TableName(name.tap, name.stream.removesuffix(REJECTED))),
         "dead_letter_table": str(name),
         "lines": sum(one.lines for one in counts),
         "reasons": len(counts),
@@ -204,7 +209,7 @@ def _list(
 
     def document() -> dict[str, Any]:
         return {
-            "table": str(table.name),
+            "table": _typed(table.name),
             "lines": len(lines),
             "reasons": [asdict(one) for one in counts],
             "sample": [_shown(one, values=values) for one in sample],
@@ -234,9 +239,9 @@ def _print(
     values: bool,
 ) -> None:
     if not lines:
-        output.say(f"{name} has no rejected records, or none that are selected")
+        output.say(f"{_typed(name)} has no rejected records, or none that are selected")
         return
-    _print_counts(f"{name}: {output.count(len(lines), 'rejected record')}", counts)
+    _print_counts(f"{_typed(name)}: {output.count(len(lines), 'rejected record')}", counts)
     rows = []
     for one in sample:
         shown = _shown(one, values=values)
@@ -267,10 +272,10 @@ def _replay(
     from singerlake.ops.rejected.replay import ReplayOptions, replay
 
     options = ReplayOptions(selection, overwrite=overwrite, dry_run=dry_run, comment=comment)
-    with working(f"replaying rejected records of {table.name}"):
+    with working(f"replaying rejected records of {_typed(table.name)}"):
         done = replay(table, options, choice)
     shared.output.result(
-        lambda: {"table": str(table.name), **asdict(done), "dry_run": dry_run},
+        lambda: {"table": _typed(table.name), **asdict(done), "dry_run": dry_run},
         lambda: _print_replayed(table.name, done, dry_run=dry_run),
     )
 
@@ -279,11 +284,11 @@ def _print_replayed(name: TableName, done: Replayed, *, dry_run: bool) -> None:
     records = output.count(done.replayed, "record")
     stay = f"{output.count(done.kept, 'record')} {'stays' if done.kept == 1 else 'stay'} rejected"
     if dry_run:
-        output.say(f"{name}: {records} would be replayed; {stay}")
+        output.say(f"{_typed(name)}: {records} would be replayed; {stay}")
     elif done.transaction is None:
-        output.say(f"{name}: no record was replayed; {stay}")
+        output.say(f"{_typed(name)}: no record was replayed; {stay}")
     else:
-        output.say(f"{name}, transaction {done.transaction}: {records} replayed; {stay}")
+        output.say(f"{_typed(name)}, transaction {done.transaction}: {records} replayed; {stay}")
     if done.present:
         verb = "would be" if dry_run else "was" if done.present == 1 else "were"
         output.say(
@@ -307,8 +312,8 @@ def _discard(
     done = discard(table, DiscardOptions(selection, comment, dry_run), choice)
     verb = "would be discarded" if dry_run else "discarded"
     shared.output.result(
-        lambda: {"table": str(table.name), **asdict(done), "dry_run": dry_run},
-        lambda: output.say(f"{table.name}: {output.count(done.lines, 'record')} {verb}"),
+        lambda: {"table": _typed(table.name), **asdict(done), "dry_run": dry_run},
+        lambda: output.say(f"{_typed(table.name)}: {output.count(done.lines, 'record')} {verb}"),
     )
 
 

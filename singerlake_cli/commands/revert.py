@@ -21,6 +21,7 @@ from singerlake.log.table_state import TableState
 from singerlake.log.versions import warn_of_rules
 from singerlake.ops.rows_back.revert_plan import RevertPlan, kept, undone_by
 from singerlake_cli import output
+from singerlake_cli.replay_notes import replay_notes
 from singerlake_cli.shared import (
     Shared,
     alter_options,
@@ -176,6 +177,8 @@ def _announced(
             kept_then = is_state_kept(table.store, head, to)
             otherwise = bookmark_stays(table.name, spelled, known=kept_then)
             shared.output.note(bookmark_note(table, otherwise, keep=keep))
+        for note in replay_notes(table, head, [one.number for one in undone]):
+            shared.output.note(note)
     return undone
 
 

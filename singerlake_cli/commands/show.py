@@ -17,6 +17,7 @@ from singerlake.format.metadata import last_sync
 from singerlake.format.types import Kind, Type, columns_of
 from singerlake.log import log
 from singerlake.log.table_state import TableState
+from singerlake.ops.requirements import annotated
 from singerlake.storage.base import Store
 from singerlake_cli import output
 from singerlake_cli.shared import Shared, complete_table
@@ -66,7 +67,8 @@ def command(shared: Shared, table: str) -> None:
     tap, entry = lake_file.tap(ref.table.tap), lake_file.table(ref.table)
     facts["annotations"] = to_builtins(entry)
     facts["job"] = to_builtins(tap.last_run)
-    facts["requirements"] = lake_file.requirements_of(ref.table)
+    dead = annotated.holds_rejected(lake.store, ref.table)
+    facts["requirements"] = lake_file.requirements_of(ref.table, own=dead)
     facts["owner"] = entry.owner or tap.owner or lake_file.owner
     facts["staged"] = _staged(lake_table.store, snapshot)
     facts["published"] = to_builtins(lake_file.published_from(ref.table))

@@ -13,6 +13,7 @@ from singerlake.format.log import Operation
 from singerlake.lake import Table
 from singerlake.ops.rows_back.undo_plan import OnConflict, UndoPlan, kept
 from singerlake_cli import output
+from singerlake_cli.replay_notes import replay_notes
 from singerlake_cli.shared import Shared, alter_options, complete_table, engine_options
 from singerlake_cli.tap_states import bookmark_note, keep_bookmark_option
 from singerlake_cli.working import working
@@ -152,7 +153,7 @@ def _notes(wanted: UndoPlan, table: Table, *, keep: bool) -> list[str]:
         )
     if wanted.schema_stays:
         notes.append("they changed the schema, and later transactions used it: the schema stays")
-    return notes
+    return [*notes, *replay_notes(table, head, wanted.numbers)]
 
 
 def _print(wanted: UndoPlan, done: Undone, on_conflict: OnConflict, *, dry_run: bool) -> None:

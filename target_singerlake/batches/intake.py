@@ -318,7 +318,8 @@ class BatchIntake:
         if self._quarantine is None:
             raise error
         own = bytes(raw) if isinstance(raw, Raw) else line
-        self._quarantine.record(source.stream, line, place, own.strip(), error)
+        keyed = bool(self._streams.schemas[source.stream].key_properties)
+        self._quarantine.record(source.stream, line, place, own.strip(), error, keyed=keyed)
         self._progress.records += 1
 
 

@@ -23,6 +23,20 @@ def test_list_of_tables(shop: Lake) -> None:
     assert NAME in run(shop, "rejected").stdout
 
 
+def test_lines_of_no_stream_are_named_as_they_can_be_typed(lake: Lake) -> None:
+    sync(lake, b"stray", b"print", row(1, 1))
+    [found] = run_json(lake, "rejected")
+    name = "tap-test.__rejected"
+    assert (found["table"], found["dead_letter_table"]) == (name, name)
+    assert name in run(lake, "rejected").stdout
+    assert f"{name}: 2 rejected records" in run(lake, "rejected", name).stdout
+    assert run_json(lake, "rejected", name)["table"] == name
+    discarded = run(lake, "rejected", name, "--discard", "--where", "line = 2")
+    assert discarded.stdout == f"{name}: 1 record discarded\n"
+    run(lake, "rejected", name, "--discard", "--reason", "*")
+    assert f"{name} has no rejected records" in run(lake, "rejected", name).stdout
+
+
 @pytest.mark.parametrize("name", [NAME, f"{NAME}__rejected"])
 def test_list_of_a_table_hides_values(shop: Lake, name: str) -> None:
     shown = run(shop, "rejected", name)
@@ -54,6 +68,36 @@ def test_replay(shop: Lake) -> None:
     assert 'singerlake_table_replayed_records{tap="tap-test",stream="a"} 1' in metrics
     [listed, _] = run_json(shop, "ls")
     assert listed["rejected"] == 2
+
+
+@pytest.mark.parametrize("back", [["undo", NAME, "3"], ["revert", NAME, "--to-transaction", "2"]])
+def test_note_of_an_undone_replay_gives_the_command_that_lists_its_records(
+    shop: Lake, back: list[str]
+) -> None:
+    sync(shop, schema=EITHER)
+    run(shop, "rejected", NAME, "--replay")
+    done = run(shop, *back)
+    assert totals(shop) == {4: "4"}
+    [line] = [one for one in done.stderr.splitlines() if "rejected records" in one]
+    words = line.partition("run: singerlake ")[2].split()
+    assert words == ["undo", f"{NAME}__rejected", "2", "--on-conflict", "keep"]
+    assert "1 rejected record" in run(shop, "rejected", NAME).stdout
+    assert run(shop, *words).exit_code == 0
+    assert "2 rejected records" in run(shop, "rejected", NAME).stdout
+    again = run(shop, "rejected", NAME, "--replay")
+    assert "1 record replayed; 1 record stays rejected" in again.stdout
+    assert totals(shop) == {1: "secret", 4: "4"}
+
+
+def test_undo_of_a_replay_that_is_listed_by_itself_needs_no_note(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync(shop, schema=EITHER)
+    with monkeypatch.context() as patch:
+        patch.setattr("singerlake.ops.rejected.replay.settle", lambda *_: None)
+        run(shop, "rejected", NAME, "--replay")
+    assert "rejected records" not in run(shop, "undo", NAME, "3").stderr
+    assert "2 rejected records" in run(shop, "rejected", NAME).stdout
 
 
 def test_export_and_discard(shop: Lake) -> None:

@@ -19,21 +19,11 @@ from singerlake.format.names import REJECTED, TableName
 from singerlake.lake import Table
 from singerlake.log import log
 from singerlake.log.table_state import TableState
+from singerlake.ops.rejected.reasons import without_values
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL
 from singerlake.rows.blocks.positions import block_holding
 from singerlake.rows.lines.line_writer import lines_by_position
 from singerlake.snapshot.from_blocks import local_rows
-
-HIDDEN = "…"
-"""What stands in the place of a value."""
-_HEAD = 80
-"""Characters of a line that the reason quotes if the line is not a message."""
-_FIELD = re.compile(
-    r"((?:the record of stream .*?, )?field .*?: |the record of stream .*?, )", re.S
-)
-_MISFIT = re.compile(r"^(.*?the value ).*( of (?:column )?['\"])", re.S)
-_TAIL = re.compile(r" (?:is|are|does|do|has|have|was|should|expected)\b")
-_VALUE = re.compile(r"""["'{\[\d-]|(?:true|false|null|True|False|None)\b""")
 
 
 class _Row(msgspec.Struct):
@@ -190,10 +180,14 @@ class ReplayedLines:
     Attributes:
         last_block: The last block of the dead-letter table that the transaction knew. A line that
             was rejected again later is in a block of its own.
+        transaction: The last transaction of the dead-letter table that it knew.
+        chain: The chain id of that one, by which the dead-letter table is recognised.
     """
 
     digests: frozenset[bytes]
     last_block: int
+    transaction: int
+    chain: str
 
     def has(self, line: KeptLine) -> bool:
         """Tell whether a line is one of them."""
@@ -215,34 +209,108 @@ def as_metadata(rejected: TableState, lines: Sequence[KeptLine]) -> dict[str, ob
         "table": str(rejected.table),
         "transaction": rejected.number,
         "last_block": rejected.last_block,
+        "chain": rejected.chain,
         "digests": base64.b64encode(digests).decode("ascii"),
     }
 
 
-def replayed_lines(table: Table, head: TableState, rejected: TableName) -> list[ReplayedLines]:
+def replayed_lines(table: Table, head: TableState, rejected: TableState) -> list[ReplayedLines]:
     """Read from a table's log which lines of a dead-letter table it has replayed.
+
+    What counts was replayed from this very dead-letter table, and not undone since. A copy of the
+    table may have another one, whose blocks have the same numbers. When in doubt, a replay does not
+    count: a record that is listed needlessly can be replayed again, and one that is hidden is lost.
+
+    Args:
+        head: The table's head.
+        rejected: The dead-letter table, as it is or was since.
 
     Raises:
         DamagedError: An entry is lost or damaged.
     """
-    numbers = [one.number for one in head.transactions if one.operation == Operation.REPLAY]
-    found = (
-        _replayed(entry, rejected) for entry in log.sound_entries(table.store, head.table, numbers)
-    )
-    return [one for one in found if one is not None]
+    own = [one for one in head.transactions if one.number >= head.first]
+    wanted = [one.number for one in own if one.operation == Operation.REPLAY]
+    if not wanted or not rejected.from_log:
+        return []
+    turns = (one.number for one in own if one.operation == Operation.REVERT)
+    undone = _undone(table, head, [number for number in turns if number > wanted[0]])
+    numbers = [number for number in wanted if number not in undone]
+    return _of_this(table, head, rejected, numbers)
 
 
-def _replayed(entry: Entry, rejected: TableName) -> ReplayedLines | None:
+def settlements(table: Table, head: TableState, numbers: Iterable[int]) -> list[int]:
+    """Find what took replayed records off the list, so that undoing it lists them again.
+
+    Args:
+        head: The table's head.
+        numbers: Transactions of the table.
+
+    Returns:
+        Transactions of its dead-letter table.
+    """
+    replays = [one for one in numbers if head.summary(one).operation == Operation.REPLAY]
+    rejected = Table(table.store, dead_letters(head.table))
+    try:
+        state = rejected.snapshot() if replays else None
+    except NotFoundError:
+        state = None
+    if state is None or not state.from_log:
+        return []
+    own = [one.number for one in state.transactions if one.operation == Operation.REPLAY]
+    settled = [
+        entry.number
+        for entry in log.sound_entries(table.store, rejected.name, own)
+        if "replayed" in entry.metadata
+    ]
+    found = set[int]()
+    for replay in _of_this(table, head, state, replays):
+        # A process may die before it: then that of the next replay takes all off.
+        found.update([one for one in settled if one > replay.transaction][:1])
+    return sorted(found)
+
+
+def _of_this(
+    table: Table, head: TableState, rejected: TableState, numbers: Iterable[int]
+) -> list[ReplayedLines]:
+    """Read what replays took from this very dead-letter table."""
+    entries = log.sound_entries(table.store, head.table, numbers)
+    known = [one for one in (_replayed(entry, rejected) for entry in entries) if one is not None]
+    places = sorted({one.transaction for one in known})
+    there = log.sound_entries(table.store, rejected.table, places)
+    chains = {entry.number: entry.chain for entry in there}
+    return [one for one in known if chains[one.transaction] == one.chain]
+
+
+def _undone(table: Table, head: TableState, reverts: Sequence[int]) -> set[int]:
+    """Find the transactions that reverts took back, and no later revert brought back."""
+    undone = set[int]()
+    for entry in reversed([*log.sound_entries(table.store, head.table, reverts)]):
+        if entry.number in undone:
+            continue
+        to, numbers = entry.metadata.get("reverted_to"), entry.metadata.get("undone")
+        if isinstance(to, int):
+            undone.update(range(to + 1, entry.number))
+        elif isinstance(numbers, list):
+            undone.update(numbers)
+        else:  # a rebuild restored it without what it said
+            undone.update(range(1, entry.number))
+    return undone
+
+
+def _replayed(entry: Entry, rejected: TableState) -> ReplayedLines | None:
     said = entry.metadata.get("rejected")
-    if not isinstance(said, Mapping) or said.get("table") != str(rejected):
+    if not isinstance(said, Mapping) or said.get("table") != str(rejected.table):
         return None
     try:
         digests = base64.b64decode(said.get("digests") or "")
-        last = int(said.get("last_block") or 0)
+        last, number = int(said.get("last_block") or 0), int(said.get("transaction") or 0)
     except (TypeError, ValueError):
         return None
+    chain = said.get("chain")
+    if not chain or not 0 < number <= rejected.number:
+        return None
     parts = (digests[at : at + 32] for at in range(0, len(digests), 32))
-    return ReplayedLines(frozenset(parts), last)
+    return ReplayedLines(frozenset(parts), last, number, str(chain))
 
 
 def not_replayed(
@@ -263,7 +331,7 @@ def counted(lines: Iterable[KeptLine]) -> list[ReasonCount]:
     return [ReasonCount(kind, n, *times[kind]) for kind, n in counts.most_common()]
 
 
-# Which lines are meant, and reasons without values.
+# Which lines are meant, and how they are shown.
 
 
 def meant_by(reason: str | None) -> Callable[[KeptLine], bool]:
@@ -287,34 +355,6 @@ def meant_by(reason: str | None) -> Callable[[KeptLine], bool]:
         )
 
     return meant
-
-
-def without_values(reason: str, text: bytes) -> str:
-    """Return the reason of a rejected line without what it quotes of the line.
-
-    Args:
-        text: The line.
-    """
-    head = text[:_HEAD].decode("utf-8", "replace").strip()
-    if head and (at := reason.find(f": {head}")) >= 0:
-        return f"{reason[:at]}: {HIDDEN}"
-    if misfit := _MISFIT.match(reason):
-        return f"{misfit[1]}{HIDDEN}{reason[misfit.start(2) :]}"
-    if (field := _FIELD.match(reason)) and _VALUE.match(reason, field.end()):
-        return field[1] + _without_value(reason[field.end() :])
-    return reason
-
-
-def _without_value(rest: str) -> str:
-    """Hide the value at the beginning of a sentence; names of missing properties are no value."""
-    try:
-        _, end = json.JSONDecoder().raw_decode(rest)
-    except ValueError:
-        # Shortened, or as Python spells it: the last verb is the sentence's own.
-        end = max((found.start() for found in _TAIL.finditer(rest)), default=len(rest))
-    if rest[end:].startswith(" is a required property"):
-        return rest
-    return HIDDEN + rest[end:]
 
 
 def hidden(text: bytes) -> str:

@@ -89,15 +89,15 @@ def rejected_lines(
         UsageError: Its dead-letter table has rows of its own.
     """
     rejected = Table(table.store, kept.dead_letters(table.name))
-    kept.state_of(rejected)
+    state = kept.state_of(rejected)
     meant = (selection or Selection()).resolved(rejected, choice or EngineChoice())
-    done = replayed(table, rejected.name)
+    done = replayed(table, state)
     with rejected.lease() as lease:
         lines = kept.kept_lines(rejected, lease.snapshot)
         return [*filter(meant, kept.not_replayed(lines, done))]
 
 
-def replayed(table: Table, rejected: TableName) -> list[kept.ReplayedLines]:
+def replayed(table: Table, rejected: TableState) -> list[kept.ReplayedLines]:
     """Return what a table has replayed; nothing if it is not there."""
     head = head_of(table)
     return [] if head is None else kept.replayed_lines(table, head, rejected)
@@ -183,7 +183,7 @@ def discard(table: Table, options: DiscardOptions, choice: EngineChoice | None =
         return Settlement(gone)
 
     with lock(rejected, options.writing) as held, rejected.lease():
-        done = replayed(table, rejected.name)  # under the lock, which every replay takes
+        done = replayed(table, rejected.snapshot())  # under the lock, which every replay takes
         how = SettleOptions(options.comment, {"discarded": True}, held.check, options.writing)
         after = settle(rejected, settling, how)
     return Discarded(after.number if gone else None, len(gone))

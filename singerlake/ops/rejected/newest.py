@@ -17,11 +17,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec import Raw
-from numpy.typing import NDArray
 
 from singerlake.engine.base import Engine
 from singerlake.format import messages, times
-from singerlake.format.log import Block, SchemaEntry
+from singerlake.format.log import Block, Operation, SchemaEntry
 from singerlake.format.overlaid import block_columns
 from singerlake.format.types import identity
 from singerlake.lake import Table
@@ -47,7 +46,12 @@ class _Line(msgspec.Struct):
     version: int | None = None
 
 
+class _Deletion(msgspec.Struct, rename={"at": messages.DELETED}):
+    at: Any = None
+
+
 _LINE = msgspec.json.Decoder(_Line)
+_DELETION = msgspec.json.Decoder(_Deletion)
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,10 @@ class NewestLine:
     Attributes:
         time: When the tap read it; None if the line does not say.
         digest: SHA-256 of its record, as 64 hexadecimal digits.
-        block: The number of its block.
     """
 
     time: datetime | None
     digest: str
-    block: int
 
 
 def keys_of(head: TableState, lines: Sequence[tuple[SchemaEntry, bytes]]) -> pa.Table:
@@ -98,12 +100,17 @@ def newest_lines(
     head: TableState,
     wanted: pa.Table,
     blocks: Sequence[Block] | None = None,
+    *,
+    past_reverts: bool = False,
 ) -> dict[int, NewestLine]:
     """Find the newest line of each wanted key that the table has or deletes.
 
     Args:
         wanted: Keys, as :func:`keys_of` gives them.
         blocks: Those to look through; all that matter by default.
+        past_reverts: Look past deletions by reverts and undos, which say nothing of the source: to
+            the newest line that no revert and no replay wrote. It has no digest then, because the
+            table does not have it.
 
     Returns:
         The lines, by the index of the key. A key whose rows an ACTIVATE_VERSION removed has none.
@@ -119,17 +126,37 @@ def newest_lines(
     if not tables:
         return {}
     rows = pa.concat_tables(tables)
-    newest = _newest(wanted, rows.select(wanted.column_names), rows.column(AT).to_numpy())
+    newest = _newest(wanted, rows)
     survives = survival.mask(rows.column(AT).to_numpy(), packing.one_array(rows.column("version")))
-    return {
-        key: _line(rows.slice(row, 1).to_pylist()[0])
-        for key, row in newest.items()
-        if survives[row]
-    }
+    lines = {key: _line(rows, row) for key, row in newest.items() if survives[row]}
+    if past_reverts:
+        operations = _operations(head, rows)
+        deletes = rows.column("deletes").to_pylist()
+        reverted = {
+            key
+            for key in lines
+            if deletes[newest[key]] and operations[newest[key]] == Operation.REVERT
+        }
+        of_source = [one not in (Operation.REVERT, Operation.REPLAY) for one in operations]
+        own = rows.filter(pa.array(survives & of_source))
+        earlier = _newest(wanted, own) if reverted else {}
+        for key in reverted:
+            del lines[key]
+            if key in earlier:
+                lines[key] = replace(_line(own, earlier[key]), digest="")
+    return lines
 
 
-def _newest(wanted: pa.Table, found: pa.Table, codes: NDArray[np.int64]) -> dict[int, int]:
+def _operations(head: TableState, rows: pa.Table) -> list[str]:
+    """Return the operation that wrote each row."""
+    blocks = (rows.column(AT).to_numpy() >> 31).tolist()
+    found = {one: head.summary(head.transaction_of_block(one)).operation for one in {*blocks}}
+    return [found[one] for one in blocks]
+
+
+def _newest(wanted: pa.Table, rows: pa.Table) -> dict[int, int]:
     """Find for each wanted key the row with the greatest position."""
+    found, codes = rows.select(wanted.column_names), rows.column(AT).to_numpy()
     numbers = keys.numbered(pa.concat_tables([wanted, found.cast(wanted.schema)]))
     last: dict[int, int] = {}
     for row in np.argsort(codes, kind="stable").tolist():
@@ -138,9 +165,9 @@ def _newest(wanted: pa.Table, found: pa.Table, codes: NDArray[np.int64]) -> dict
     return {key: last[number] for key, number in enumerate(own) if number in last}
 
 
-def _line(row: dict[str, Any]) -> NewestLine:
-    time = times.parse(row["time"]) if row["time"] else None
-    return NewestLine(time, row["digest"], row[AT] >> 31)
+def _line(rows: pa.Table, row: int) -> NewestLine:
+    time, digest = (rows.column(name)[row].as_py() for name in ("time", "digest"))
+    return NewestLine(times.parse(time) if time else None, digest)
 
 
 @dataclass
@@ -170,8 +197,13 @@ class _LinesOfKeys:
                 for name, values, type_ in (
                     ("time", [one.time_extracted for one in found], pa.string()),
                     ("version", [one.version for one in found], pa.int64()),
+                    ("deletes", [_deletes(one.record) for one in found], pa.bool_()),
                     ("digest", [sha256(one.record).hexdigest() for one in found], pa.string()),
                 ):
                     some = some.append_column(name, pa.array(values, type_))
                 cell = packing.packed_cell(some.combine_chunks())
                 yield pa.RecordBatch.from_arrays([cell], ["rows"])
+
+
+def _deletes(record: Raw) -> bool:
+    return _DELETION.decode(record).at is not None

@@ -249,7 +249,7 @@ class _Replay:
 
     def _plan(self, head: TableState) -> _Plan:
         state = self._rejected.snapshot()
-        done = kept.replayed_lines(self._table, head, self._rejected.name)
+        done = kept.replayed_lines(self._table, head, state)
         lines = [*kept.not_replayed(kept.kept_lines(self._rejected, state), done)]
         selected = [*filter(self._meant, lines)]
         # Whoever refused records for their formats would refuse them for these again.
@@ -283,7 +283,7 @@ class _Replay:
             last = shape.survival.last
             active = None if last is None else last.version
             if wanted is not None:
-                newest = newest_lines(self._engine, self._table, head, wanted)
+                newest = newest_lines(self._engine, self._table, head, wanted, past_reverts=True)
         taken, present, stay = list[int](), [*plan.present], [*plan.stay]
         for at, one in enumerate(plan.taken):
             there = newest.get(at)
@@ -375,7 +375,7 @@ class _Replay:
 
     def _settle(self, plan: _Plan, number: int | None) -> None:
         """Bring the dead-letter table up to date."""
-        done = kept.replayed_lines(self._table, self._table.snapshot(), self._rejected.name)
+        done = kept.replayed_lines(self._table, self._table.snapshot(), self._rejected.snapshot())
         present = {(line.digest, line.block) for line in plan.present}
         reasons = {(line.digest, line.block): reason for line, reason in plan.stay}
 

@@ -2,7 +2,8 @@
 
 The rules are those of a sync: constraints of the kinds ``unique`` and ``check`` wait for a freeze.
 Two things differ. A record that its tap's schema refuses passes if it fits the types that overrides
-give its columns. And a value that no query of its column could read is refused.
+give its columns, except those of the key; a dropped column takes any value. And a value that no
+query of its column could read is refused.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class Rules:
             )
         under = written_under(entry, overlay, head.rules)
         keys = {*entry.key_properties, *under.check.key_properties}
-        texts = {m for m, one in overlay.columns.items() if one.type == "text"} - keys
+        # A dropped column is not read; once it is restored, its type is what its rows have.
+        open_ = {m for m, one in overlay.columns.items() if one.type == "text" or one.dropped}
+        texts = open_ - keys
         self._ways = [_Way(entry, SchemaCheck(held := bound(entry, overlay), formats=formats))]
         if texts or under.entry != entry:
             check = _as_texts(under.check, under.entry, texts)

@@ -11,8 +11,9 @@ from singerlake import api
 from singerlake.errors import ConflictError, NotFoundError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.ops.rejected import listing
-from singerlake.ops.rejected.kept import hidden, without_values
+from singerlake.ops.rejected.kept import hidden
 from singerlake.ops.rejected.listing import DiscardOptions, Selection, discard
+from singerlake.ops.rejected.reasons import without_values
 from tests.ops.rejected.shop import EITHER, NAME, NUMBER, row, sync, table_of, totals
 from tests.target.harness import TAP, run
 
@@ -40,10 +41,13 @@ def test_counts_are_by_reason_without_values(shop: Lake) -> None:
         ("field 'a': ", '{"b": 1}', ' is not of type "null"'),
         ("field 'a': ", "'x is y'", " does not match pattern '^a'"),
         ("field 'a': ", '"xx … xx"', " is too long"),
-        ("field 'a': ", '"xx … long text', " is not one of [1]"),
-        ("the record of stream 's', ", '{"a": 1}', " is not valid"),
+        ("field 'a': ", '"xx … long text is not one of [1]', ""),
+        ("field 'a': ", '"x" is new to us', ""),
+        ("field 'a': ", '"x"', " is not one of [1]"),
+        ("the record of stream 's', ", '{"a": 1}', " has less than 3 properties"),
         ("the record of stream 's': the value ", "12", " of column 'n' is not a valid date"),
-        ("is not JSON: trailing characters: ", "secret", ""),
+        ("is not JSON: JSON is malformed: trailing characters (byte 5): ", "secret", ""),
+        ("is not JSON: ", "something new: secret", ""),
         ("the record of stream 's', \"id\" is a required property", "", ""),
         ("is not UTF-8 text: invalid byte", "", ""),
         ("field 'a' is missing, and the schema requires it", "", ""),
@@ -51,9 +55,17 @@ def test_counts_are_by_reason_without_values(shop: Lake) -> None:
 )
 def test_values_are_hidden_in_reasons(before: str, value: str, after: str) -> None:
     reason = before + value + after
-    assert without_values(reason, b"secret" if value == "secret" else b"{}") == (
-        f"{before}…{after}" if value else reason
-    )
+    assert without_values(reason, b'{"a": 1}') == (f"{before}…{after}" if value else reason)
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [("a", "'a'"), ("a.x.y", "'a.…'"), ("a: b", "'a: b'"), ("a.b.x", "'a.b.…'"), ("ada", "…")],
+)
+def test_names_within_columns_are_hidden_in_reasons(place: str, shown: str) -> None:
+    line = b'{"record": {"a": 1, "a: b": 1, "a.b": {}}}'
+    said = without_values(f'field {place!r}: 1 is not of type "null"', line)
+    assert said == f'field {shown}: … is not of type "null"'
 
 
 def test_records_are_shown_without_values() -> None:

@@ -181,14 +181,36 @@ def test_records_of_one_key_come_in_the_order_of_their_times(lake: Lake) -> None
     assert totals(lake) == {1: "new"}
 
 
-def test_table_without_a_key_gets_each_record_once(lake: Lake) -> None:
-    sync(lake, row(1, "one"), row(1, "two"), row(1, "one"), keys=())
+def test_table_without_a_key_gets_each_record_of_a_run_once(lake: Lake) -> None:
+    lines = [row(1, "one"), row(1, "two"), row(1, "one"), row(1, "one")]
+    sync(lake, *lines[:3], keys=())  # the run died, and comes again as a whole
+    sync(lake, *lines, keys=())
     sync(lake, schema=EITHER, keys=())
     table = table_of(lake)
-    assert table.rejected().replay().replayed == 2
+    assert table.rejected().replay().replayed == 4
     assert table.rejected().replay().replayed == 0
     rows = table.at(engine="local").to_arrow().to_pylist()
-    assert sorted(one["total"] for one in rows) == ["one", "two"]
+    assert sorted(one["total"] for one in rows) == ["one", "one", "one", "two"]
+
+
+def test_equal_records_of_a_table_with_a_key_are_listed_once(lake: Lake) -> None:
+    sync(lake, row(1, "one"), row(1, "one"))
+    assert kept_totals(lake) == ["one"]
+
+
+def test_equal_records_of_a_batch_file_are_each_listed_without_a_key(
+    lake: Lake, tmp_path: Path
+) -> None:
+    file = tmp_path / "b.json"
+    file.write_bytes(b'{"id":1,"total":"x"}\n' * 2)
+    batch = {
+        "type": "BATCH",
+        "stream": "a",
+        "encoding": {"format": "jsonl"},
+        "manifest": [file.as_uri()],
+    }
+    sync(lake, json.dumps(batch).encode(), batch_roots=[str(tmp_path)], keys=())
+    assert len([*table_of(lake).rejected()]) == 2
 
 
 # Overrides and constraints.
@@ -264,6 +286,28 @@ def test_renamed_and_dropped_columns_keep_their_names_in_records(lake: Lake) -> 
     assert table_of(lake).rejected().replay().replayed == 1
     [found] = table_of(lake).at(engine="local").to_arrow().to_pylist()
     assert found == {"id": 1, "amount": "x"}
+
+
+def test_value_of_a_dropped_column_keeps_no_record_out(lake: Lake) -> None:
+    wide = {**NUMBER, "more": {"type": "integer", "maximum": 5}}
+    sync(lake, record("a", {"id": 1, "total": 1, "more": "m"}), row(2, 2), schema=wide)
+    altered(lake, lambda head: says.without_column(head, "more"))
+    assert table_of(lake).rejected().replay().replayed == 1
+    assert totals(lake) == {1: 1, 2: 2}
+    assert table_of(lake).verify(engine=LOCAL).problems == []
+    alter_without_rows(
+        lake.store, table_of(lake).snapshot(), lambda head: says.with_restored(head, "more")
+    )
+    state = table_of(lake).at(engine="local", on_type_mismatch="null")
+    assert {one["id"]: one["more"] for one in state.to_arrow().to_pylist()} == {1: None, 2: None}
+
+
+def test_key_that_is_text_by_an_override_has_the_type_of_the_tap(lake: Lake) -> None:
+    """As in a sync: a key whose values have several types cannot be made another any more."""
+    sync(lake, row("A7", 1), row(2, 2))
+    altered(lake, lambda head: says.with_type(head, "id", None))
+    done = table_of(lake).rejected().replay()
+    assert reasons(done) == {"field 'id': … is not of type \"integer\"": 1}
 
 
 def test_key_by_override_tells_rows_apart(lake: Lake) -> None:
@@ -433,8 +477,23 @@ def test_undone_replay_leaves_the_table_as_it_was(lake: Lake) -> None:
     rejected = dead_letters(lake)
     undo(rejected, UndoOptions([2]), HERE)
     assert kept_totals(lake) == ["two"]
-    assert table_of(lake).rejected().replay(overwrite=True).replayed == 1
+    assert table_of(lake).rejected().replay().replayed == 1
     assert totals(lake) == {1: "1", 2: "two"}
+
+
+@pytest.mark.parametrize("there", ["row", "deletion"])
+def test_undone_replay_leaves_newer_rows_and_deletions_of_the_source_in_force(
+    lake: Lake, there: str
+) -> None:
+    sync(lake, row(1, "late", time_extracted=OLD))
+    newer = {"id": 1, "total": 7, **({} if there == "row" else {DELETED: NEW})}
+    sync(lake, record("a", newer, time_extracted=NEW), schema=EITHER)
+    before = totals(lake)
+    done = table_of(lake).rejected().replay(overwrite=True)
+    undo(table_of(lake), UndoOptions([done.transaction or 0]), HERE)
+    undo(dead_letters(lake), UndoOptions([2]), HERE)
+    assert reasons(table_of(lake).rejected().replay()) == {OLDER: 1}
+    assert totals(lake) == before
 
 
 # What cannot be replayed.
@@ -509,7 +568,7 @@ def test_records_of_batch_files_are_replayed(lake: Lake, tmp_path: Path) -> None
     ("line", "reason"),
     [
         (b'{"type":"RECORD","stream":"a"}', "the line is not a RECORD message"),
-        (b'{"type":"HELLO","stream":"a","record":{"id":1}}', "one of type 'HELLO'"),
+        (b'{"type":"HELLO","stream":"a","record":{"id":1}}', "one of type …"),
         (b'{"type":"RECORD","stream":"a","record":{"id":2,"total":"\xff"}}', "not UTF-8"),
         (b'{"type":"RECORD","stream":"a","record":[1]}', "not an object"),
         (b'{"type":"RECORD","stream":"a","record":{"total":"x"}}', "has no value for its key 'id'"),

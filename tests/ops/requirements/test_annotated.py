@@ -16,11 +16,13 @@ from singerlake.annotations.subjects import LAKE, Subject
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.errors import DamagedError, RequirementsError, UsageError
 from singerlake.format import names
+from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.ops.freeze_lake import LakeFreezeOptions, freeze_lake, plan
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
+from tests.ops.rejected.shop import EITHER, row, sync, table_of
 
 HERE = EngineChoice(LOCAL)
 ID: dict[str, Any] = {"id": {"type": "integer"}}
@@ -56,6 +58,49 @@ def test_each_freeze_of_the_table_is_held_to_them(lake: Lake, table: Table, of: 
 def test_another_table_is_not_held_to_those_of_one(lake: Lake, table: Table) -> None:
     require(lake, "rows > 2")
     assert freeze(lake.table("tap.t"), None, HERE).new
+
+
+@pytest.fixture
+def letters(lake: Lake) -> TableName:
+    """A dead-letter table that a replay has emptied."""
+    sync(lake, row(1, "one"), row(2, 2))
+    sync(lake, schema=EITHER)
+    table_of(lake).rejected().replay()
+    return TableName("tap-test", "a__rejected")
+
+
+@pytest.mark.parametrize("of", ["lake", "tap-test"])
+def test_empty_dead_letter_table_is_not_held_to_those_of_its_tap(
+    lake: Lake, letters: TableName, of: str
+) -> None:
+    subject = LAKE if of == "lake" else Subject(of)
+    annotate(lake, [change_of(subject, {}, {"requirements": ["rows > 0"]})])
+    assert (
+        run(lake, "freeze", "--all", "--require", "max(id) < 9", "--engine", "local").exit_code == 0
+    )
+    assert run(lake, "freeze", str(letters), "--engine", "local", "--again").exit_code == 0
+    assert run_json(lake, "show", str(letters))["requirements"] == []
+    assert run_json(lake, "show", "tap-test.a")["requirements"] == ["rows > 0"]
+
+
+@pytest.mark.parametrize("how", ["given", "both", "own"])
+def test_dead_letter_table_that_is_named_is_held_to_them(
+    lake: Lake, letters: TableName, how: str
+) -> None:
+    if how == "own":
+        subject = Subject(letters.tap, letters.stream)
+        annotate(lake, [change_of(subject, {}, {"requirements": ["rows > 0"]})])
+        words = ["--all"]
+    else:
+        words = [str(letters), *(["tap-test.a"] if how == "both" else []), "--require", "rows > 0"]
+    done = run(lake, "freeze", *words, "--engine", "local")
+    assert (done.exit_code, "a__rejected at transaction 2" in done.stderr) == (4, True)
+
+
+def test_stream_with_the_name_of_a_dead_letter_table_is_held_to_them(lake: Lake) -> None:
+    commit_rows(lake, "tap.s__rejected", ID, ["id"], [{"id": 1}])
+    require(lake, "rows > 2", of="tap")
+    assert run(lake, "freeze", "--all", "--engine", "local").exit_code == 4
 
 
 def test_lake_version_holds_each_table_to_its_own(lake: Lake, table: Table) -> None:
