@@ -146,7 +146,9 @@ def _certify(
     from singerlake.ops.erase.certificate_files import certify
 
     with working("reading the whole lake for the certificate"):
-        certified = certify(lake, rows, asked.options, done, files, asked.projections)
+        certified = certify(
+            lake, rows, asked.options, done, files, asked.projections, words=asked.words
+        )
     shared.output.note(f"certificate: {', '.join(map(str, files.paths))}")
     return bool(certified.certificate and certified.certificate["complete"])
 

@@ -709,10 +709,11 @@ class Table(lake.Table):
         files = None
         if certificate is not None:
             files = CertificateFiles(Path(certificate), signed=signer is not None)
-        done = erasing.erase(
-            within, asked, options, choice, words=not allow_text_mentions, projections=file
-        )
-        return done if files is None else certify(within, asked, options, done, files, file)
+        words = not allow_text_mentions
+        done = erasing.erase(within, asked, options, choice, words=words, projections=file)
+        if files is None:
+            return done
+        return certify(within, asked, options, done, files, file, words=words)
 
 
 def _named(version: FrozenVersion) -> str:

@@ -29,6 +29,10 @@ ELSEWHERE = (
     "the source, from which a later sync may bring the rows again",
 )
 """What no erasure reaches."""
+_TEXT = {
+    "what": "text of logs, annotations and lake versions that names the rows, if there is any",
+    "why": "--allow-text-mentions erased without changing it: search for texts of the person, too",
+}
 
 
 def certificate(
@@ -38,6 +42,8 @@ def certificate(
     done: Erased,
     places: Sequence[PublishedPlace] = (),
     progress: Callable[[Report], None] = lambda _: None,
+    *,
+    words: bool = True,
 ) -> dict[str, Any]:
     """Search the lake for the rows, and certify what an erasure did.
 
@@ -46,6 +52,7 @@ def certificate(
         done: What was done.
         places: Published places that are searched as well.
         progress: Told after each object that is searched.
+        words: Whether the erasure would have been refused for text that names a row.
 
     Returns:
         Plain data for JSON.
@@ -65,13 +72,13 @@ def certificate(
         "by": current_user(),
         "lake": lake.store.uri,
         "complete": done.is_done and all(one.is_clean for one in searched.values()),
-        "asked": _asked(asked, options),
+        "asked": {**_asked(asked, options), "text_mentions_allowed": not words},
         "erased": [_erased(one.table, options, done) for one in asked],
         "published": [
             {"projection": one.projection, "rebuilt": one.error is None} for one in done.published
         ],
         "searched": [_found(name, report) for name, report in searched.items()],
-        "remains": _remains(lake, asked, options, done, searched),
+        "remains": [*_remains(lake, asked, options, done, searched), *([] if words else [_TEXT])],
         "proofs": [_proofs(one.table, options) for one in asked],
     }
 

@@ -71,11 +71,14 @@ def certify(
     done: Erased,
     files: CertificateFiles,
     projections: Path | None = None,
+    *,
+    words: bool = True,
 ) -> Erased:
     """Search the lake for the rows after an erasure, and write its certificate.
 
     Args:
         projections: The file that declares projections; ``projections.yml`` by default.
+        words: Whether the erasure would have been refused for text that names a row.
 
     Returns:
         What was done, with the content of the certificate.
@@ -85,6 +88,6 @@ def certify(
             failed. The rows are erased all the same, and the same request certifies them later.
     """
     places = published_places(lake, projections)
-    found = certificate(lake, asked, options, done, places)
+    found = certificate(lake, asked, options, done, places, words=words)
     files.write(found, None if options.signer is None else options.signer.sign)
     return replace(done, certificate=found)

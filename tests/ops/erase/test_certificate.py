@@ -60,6 +60,8 @@ def test_certificate_states_what_was_done_and_searched(
     found = certified(lake, tmp_path)
     assert found["complete"]
     assert found["asked"]["reason"] == "request 12"
+    assert not found["asked"]["text_mentions_allowed"]
+    assert not any(one["what"].startswith("text of logs") for one in found["remains"])
     assert found["asked"]["tables"] == [{"table": "tap.people", "rows": "1 by their ids"}]
     (erased,) = found["erased"]
     (done,) = erased["transactions"]
@@ -102,6 +104,19 @@ def test_page_has_the_same_content_and_asks_for_nothing(
         assert word in body, word
     assert found["proofs"][0]["log"][0]["chain"] in body
     assert not re.findall(r"(?:src|href)=|@import|url\(", text)
+
+
+def test_certificate_names_texts_that_were_allowed_to_stay(
+    table: Table, lake: Lake, tmp_path: Path
+) -> None:
+    freeze_here(table, comment=f"as {ADA} asked")
+    refused = run(lake, "erase", "tap.people", *WHY)
+    assert (refused.exit_code, "--allow-text-mentions" in refused.stderr) == (2, True)
+    found = certified(lake, tmp_path, "--allow-text-mentions")
+    assert found["asked"]["text_mentions_allowed"]
+    (left,) = (one for one in found["remains"] if one["what"].startswith("text of logs"))
+    assert "search for texts of the person" in left["why"]
+    assert "text of logs, annotations and lake versions" in (tmp_path / "c.html").read_text()
 
 
 def test_second_run_certifies_what_the_first_erased(
