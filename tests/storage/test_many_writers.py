@@ -15,6 +15,7 @@ from singerlake.ops.verify.data_files import check_files
 from singerlake.ops.verify.plan import check_log
 from singerlake.storage.base import Store
 from singerlake.storage.local.store import LocalStore
+from tests.needs import MORE
 from tests.storage.conftest import in_bucket
 from tests.storage.plugins import s3_settings, start
 from tests.target.harness import TAP, record, schema, state, text
@@ -69,7 +70,9 @@ def assert_nothing_is_lost(store: Store, commits: int) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize(("kind", "commits"), [("disk", 5), ("lakes", 3), ("non-conditional", 1)])
+@pytest.mark.parametrize(
+    ("kind", "commits"), [("disk", 5), ("lakes", 3), pytest.param("non-conditional", 1, marks=MORE)]
+)
 def test_targets_side_by_side(tmp_path: Path, s3_port: int, kind: str, commits: int) -> None:
     store: Store = LocalStore(tmp_path / "lake")
     config: dict[str, Any] = {"tap_id": TAP, "commit_minutes": 0}

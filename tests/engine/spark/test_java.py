@@ -18,6 +18,7 @@ from singerlake.engine.spark.jvm import class_path, java
 from singerlake.errors import RuntimeMissingError
 from singerlake.lake import Lake
 from tests.build import commit_rows
+from tests.needs import MORE
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -256,6 +257,7 @@ def test_an_old_java_is_passed_by_and_the_jvm_ends_with_its_python(tmp_path: Pat
             time.sleep(0.05)
 
 
+@MORE
 def test_spark_submit_brings_its_own_jvm(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(

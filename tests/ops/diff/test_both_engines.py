@@ -47,7 +47,7 @@ def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         pytest.param("many tasks", "random", marks=MORE),
         pytest.param("one task", "compound keys", marks=MORE),
         pytest.param("many tasks", "keyless", marks=MORE),
-        ("many tasks", "all kinds of keys"),
+        pytest.param("many tasks", "all kinds of keys", marks=MORE),
         pytest.param("one task", "other schemas", marks=MORE),
         ("one task", "activations"),
     ],

@@ -23,6 +23,7 @@ from singerlake.ops.update import UpdateOptions, update
 from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.histories import here
+from tests.needs import MORE
 from tests.ops.rows_back.written import written
 
 STAMP = re.compile(r'"time_extracted": ?"[^"]*"')
@@ -94,6 +95,7 @@ def test_only_what_spark_reads_alike_is_a_literal(table: Table) -> None:
             assert literal(text, types[name]) is None, (name, text)
 
 
+@MORE
 @pytest.mark.usefixtures("each_operation")
 def test_literals_are_set_as_sql_sets_them(spark: SparkSession, lake: Lake) -> None:
     lake_of(lake, ["id"])
