@@ -20,6 +20,7 @@ from singerlake.rows.batches.steps import Batches
 from singerlake.rows.batches.violations import Violation
 from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot import building
+from singerlake.snapshot.index import Index
 from singerlake.snapshot.state_reader import StateReader
 from singerlake.sql.answers import LIBRARIES, first_here
 
@@ -174,6 +175,19 @@ def broken_constraints(
     if not (asked := snapshot.overlay.constraints):
         return []
     built = building.ensure(engine, table, snapshot, shown=True)
+    return broken_in_index(choice, engine, built, asked)
+
+
+def broken_in_index(
+    choice: EngineChoice, engine: Engine[Any], built: Index, asked: Mapping[str, Constraint]
+) -> list[Violation]:
+    """Find the constraints that the rows of a materialized snapshot violate.
+
+    Args:
+        choice: The engines that may check them.
+        engine: The one that was chosen.
+        asked: The constraints, by name.
+    """
 
     def on_spark(spark: SparkSession) -> list[Violation]:
         from singerlake.sql import violations

@@ -17,9 +17,7 @@ from singerlake.rows.blocks.misfits import NULL
 from singerlake.rows.state.shape import shape_of
 from singerlake.snapshot import building
 from singerlake.snapshot.from_blocks import local_rows
-from singerlake.snapshot.index import Index
-from singerlake.snapshot.state_reader import StateReader
-from singerlake.sql.constraints import check_constraints
+from singerlake.sql.constraints import broken_in_index, check_constraints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +46,7 @@ def broken(
     found: list[Violation] = []
     if wanted.new_constraints:
         now = building.ensure(engine, table, wanted.head, shown=True)
-        found += _of_index(choice, engine, wanted, now)
+        found += broken_in_index(choice, engine, now, wanted.new_constraints)
     if wanted.rechecked:
         found += _as_after(choice, engine, table, wanted)
     if one := next((one for one in found if one.why), None):
@@ -69,21 +67,6 @@ def _broken_defaults(engine: Engine[Any], wanted: AlterPlan) -> Collection[str]:
     assert isinstance(engine, SparkEngine)  # noqa: S101  # there are two engines
     with plain_errors():
         return broken_defaults(engine.spark, laid, shape_of(laid), asked)
-
-
-def _of_index(
-    choice: EngineChoice, engine: Engine[Any], wanted: AlterPlan, now: Index
-) -> list[Violation]:
-    asked = wanted.new_constraints
-
-    def on_spark(spark: SparkSession) -> list[Violation]:
-        from singerlake.sql import violations
-        from singerlake.sql.state import index_rows
-
-        return violations.check_constraints(index_rows.rows(spark, now), now.shape, asked)
-
-    here = StateReader.proven(now).rows
-    return check_constraints(choice, engine, now.shape, asked, here, on_spark)
 
 
 def _as_after(
