@@ -40,14 +40,6 @@ def table(lake: Lake) -> Table:
     return lake.find(NAME)[0]
 
 
-@pytest.fixture
-def no_java() -> EngineChoice:
-    def started() -> NoReturn:
-        raise UsageError("Java starts")
-
-    return EngineChoice(start=started)
-
-
 def test_size_of_the_table_counts(table: Table, no_java: EngineChoice) -> None:
     bytes_ = sum(block.bytes for block in table.snapshot().blocks)
     for options in (AlterOptions(), AlterOptions(new_version=True)):

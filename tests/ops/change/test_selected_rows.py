@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -76,14 +76,6 @@ def lake_of(lake: Lake, keys: list[str]) -> Table:
     commit_rows(lake, NAME, COLUMNS, keys, [*rows[:3], *rows[:1]])
     commit_rows(lake, NAME, COLUMNS, keys, [*rows[3:], {**rows[1], "b": True}])
     return lake.find(NAME)[0]
-
-
-@pytest.fixture
-def no_java() -> EngineChoice:
-    def started() -> NoReturn:
-        raise UsageError("Java starts")
-
-    return EngineChoice(start=started)
 
 
 def outcome(table: Table, mode: Mode, where: str, choice: EngineChoice) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -15,14 +15,6 @@ from singerlake.ops.create.table import CreateOptions, create, plan
 from tests.build import commit_rows
 
 SCHEMA = schema_of_columns(parse_columns("id integer, total decimal(12,2) default 0"), ["id"])
-
-
-@pytest.fixture
-def no_java() -> EngineChoice:
-    def started() -> NoReturn:
-        raise UsageError("Java starts")
-
-    return EngineChoice(start=started)
 
 
 def test_an_empty_table_needs_no_java(lake: Lake, no_java: EngineChoice) -> None:

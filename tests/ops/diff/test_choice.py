@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -27,14 +27,6 @@ def table(lake: Lake) -> Table:
     for number in range(2):
         commit_rows(lake, "tap.s", ID, ["id"], [{"id": number}, {"id": 9}])
     return lake.find("tap.s")[0]
-
-
-@pytest.fixture
-def no_java() -> EngineChoice:
-    def started() -> NoReturn:
-        raise UsageError("Java starts")
-
-    return EngineChoice(start=started)
 
 
 def work(table: Table) -> Work:

@@ -210,14 +210,6 @@ def test_positions_that_no_line_has_are_of_none(lake: Lake, engine: EngineChoice
         erase(engine, table, "1:0", "x")
 
 
-@pytest.fixture
-def no_java() -> EngineChoice:
-    def started() -> NoReturn:
-        raise UsageError("Java starts")
-
-    return EngineChoice(start=started)
-
-
 def test_the_size_of_the_table_decides(lake: Lake, no_java: EngineChoice) -> None:
     table = CORPUS["random"](lake)
     bytes_ = sum(block.bytes for block in table.snapshot().blocks)

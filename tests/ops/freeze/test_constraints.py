@@ -69,14 +69,6 @@ def table(lake: Lake) -> Table:
     return table
 
 
-@pytest.fixture
-def no_java() -> EngineChoice:
-    def started() -> NoReturn:
-        raise UsageError("Java starts")
-
-    return EngineChoice(start=started)
-
-
 def test_violations_are_named_and_counted(table: Table, engine: EngineChoice) -> None:
     with pytest.raises(ViolationsError) as error:
         freeze(table, None, engine)

@@ -136,14 +136,6 @@ def test_a_table_that_grew_meanwhile_is_frozen_by_spark(
 
 
 @pytest.fixture
-def no_java() -> EngineChoice:
-    def started() -> NoReturn:
-        raise UsageError("Java starts")
-
-    return EngineChoice(start=started)
-
-
-@pytest.fixture
 def java_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> NoReturn:
         raise UsageError("Java starts")

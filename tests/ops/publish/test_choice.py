@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -31,14 +31,6 @@ COLUMNS: dict[str, Any] = {"id": {"type": "integer"}, "name": {"type": ["null", 
 def small(lake: Lake) -> Lake:
     commit_rows(lake, NAME, COLUMNS, ["id"], [{"id": n, "name": f"n{n}"} for n in range(3)])
     return lake
-
-
-@pytest.fixture
-def no_java() -> EngineChoice:
-    def start() -> NoReturn:
-        raise UsageError("Java starts")
-
-    return EngineChoice(start=start)
 
 
 @pytest.fixture

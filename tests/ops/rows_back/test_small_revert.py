@@ -108,14 +108,6 @@ def test_keys_that_cannot_be_read_any_more(lake: Lake) -> None:
     assert state(lake) == state(lake, 1)
 
 
-@pytest.fixture
-def no_java() -> EngineChoice:
-    def started() -> NoReturn:
-        raise UsageError("Java starts")
-
-    return EngineChoice(start=started)
-
-
 def test_what_came_since_counts_too(lake: Lake, no_java: EngineChoice) -> None:
     table = histories.random_messages(lake, 1, ["id"])
     bytes_ = sum(block.bytes for block in table.snapshot().blocks)

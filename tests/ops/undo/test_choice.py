@@ -33,14 +33,6 @@ def table(lake: Lake) -> Table:
     return histories.random_messages(lake, 1, ["id"])
 
 
-@pytest.fixture
-def no_java() -> EngineChoice:
-    def started() -> NoReturn:
-        raise UsageError("Java starts")
-
-    return EngineChoice(start=started)
-
-
 def test_blocks_since_and_the_state_before_count(table: Table, no_java: EngineChoice) -> None:
     bytes_ = sum(block.bytes for block in table.snapshot().blocks)
     with pytest.raises(UsageError, match="Java starts"):

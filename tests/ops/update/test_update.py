@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -75,14 +75,6 @@ def lake_of(lake: Lake, keys: list[str]) -> Table:
 @pytest.fixture(params=[["id"], []], ids=["key", "no key"])
 def table(request: pytest.FixtureRequest, lake: Lake) -> Table:
     return lake_of(lake, request.param)
-
-
-@pytest.fixture
-def no_java() -> EngineChoice:
-    def started() -> NoReturn:
-        raise UsageError("Java starts")
-
-    return EngineChoice(start=started)
 
 
 def test_only_what_spark_reads_alike_is_a_literal(table: Table) -> None:
