@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -25,12 +24,11 @@ from tests.build import commit_rows
 from tests.cli.call import run
 from tests.histories import here
 from tests.needs import MORE
-from tests.ops.rows_back.written import written
+from tests.ops.rows_back.written import written_untimed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STAMP = re.compile(r'"time_extracted": ?"[^"]*"')
 NAME = "tap.s"
 HERE = EngineChoice(LOCAL)
 COLUMNS: dict[str, Any] = {
@@ -119,8 +117,8 @@ def outcome(table: Table, steps: Steps, choice: EngineChoice, **options: Any) ->
     assert change.result is not None
     if change.result.transaction is None:
         return change.result, here.rows(table)
-    text = str(written(table, change.result.transaction))
-    return (change.result.inserted, change.result.updated), STAMP.sub("", text), here.rows(table)
+    text = written_untimed(table, change.result.transaction)
+    return (change.result.inserted, change.result.updated), text, here.rows(table)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,8 @@ from tests.build import commit_rows
 from tests.cli.call import run, run_json
 from tests.histories import here
 from tests.needs import MORE
-from tests.ops.rows_back.written import written
+from tests.ops.rows_back.written import written_untimed
 
-STAMP = re.compile(r'"time_extracted": ?"[^"]*"')
 NAME = "tap.s"
 HERE = EngineChoice(LOCAL)
 COLUMNS: dict[str, Any] = {
@@ -86,7 +84,7 @@ def outcome(table: Table, mode: Mode, where: str, choice: EngineChoice) -> Any:
         return type(error), str(error)
     if done.transaction is None:
         return done, None
-    return done, STAMP.sub("", str(written(table, done.transaction)))
+    return done, written_untimed(table, done.transaction)
 
 
 @pytest.mark.parametrize(

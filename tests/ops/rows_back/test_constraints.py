@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -22,12 +21,11 @@ from tests.build import commit_rows
 from tests.cli.call import run
 from tests.histories import here
 from tests.needs import MORE
-from tests.ops.rows_back.written import written
+from tests.ops.rows_back.written import written_untimed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STAMP = re.compile(r'"time_extracted": ?"[^"]*"')
 NAME = "tap.s"
 HERE = EngineChoice(LOCAL)
 COLUMNS: dict[str, Any] = {
@@ -70,7 +68,7 @@ def outcome(table: Table, what: str, choice: EngineChoice, **options: Any) -> An
     except SingerlakeError as error:
         return type(error), str(error)
     assert number is not None
-    return done, STAMP.sub("", str(written(table, number))), sorted(map(str, here.rows(table)))
+    return done, written_untimed(table, number), sorted(map(str, here.rows(table)))
 
 
 @pytest.mark.parametrize(
