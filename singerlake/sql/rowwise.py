@@ -11,25 +11,25 @@ from collections.abc import Iterator
 from typing import Any
 
 from singerlake.errors import InvalidQueryError
-from singerlake.sql import functions, plan, plan_columns
+from singerlake.sql import functions, not_rowwise, plan, plan_columns
 
 _TABLE = "View"
 _SAME_COLUMNS = frozenset({"Filter", "SubqueryAlias"})
 _OF_SEVERAL = {
-    "Aggregate": "it aggregates rows",
-    "Deduplicate": "it removes duplicate rows",
-    "Distinct": "it removes duplicate rows",
-    "Except": "it reads more than one table",
+    "Aggregate": not_rowwise.AGGREGATES,
+    "Deduplicate": not_rowwise.DUPLICATES,
+    "Distinct": not_rowwise.DUPLICATES,
+    "Except": not_rowwise.SEVERAL,
     "Generate": "it makes several rows from one",
-    "GlobalLimit": "it limits the number of rows",
-    "Intersect": "it reads more than one table",
-    "Join": "it reads more than one table",
-    "LateralJoin": "it reads more than one table",
-    "LocalLimit": "it limits the number of rows",
-    "Offset": "it limits the number of rows",
-    "Sort": "it sorts them",
-    "Tail": "it limits the number of rows",
-    "Union": "it reads more than one table",
+    "GlobalLimit": not_rowwise.LIMITS,
+    "Intersect": not_rowwise.SEVERAL,
+    "Join": not_rowwise.SEVERAL,
+    "LateralJoin": not_rowwise.SEVERAL,
+    "LocalLimit": not_rowwise.LIMITS,
+    "Offset": not_rowwise.LIMITS,
+    "Sort": not_rowwise.SORTS,
+    "Tail": not_rowwise.LIMITS,
+    "Union": not_rowwise.SEVERAL,
     "Window": "a row's values depend on other rows",
     "WithCTE": "it has a WITH",
 }

@@ -76,6 +76,7 @@ class Tables:
         states: The states that are read, by the table and its transaction.
         sources: The same for people.
         leases: Keep vacuums off what is read.
+        turned: The versions of tables that :meth:`turn_to` was called for, by number.
     """
 
     lake: Lake
@@ -85,6 +86,7 @@ class Tables:
     states: dict[tuple[TableName, int], TableState] = field(default_factory=dict)
     sources: dict[tuple[TableName, int, int | None], Source] = field(default_factory=dict)
     leases: list[ReaderLease] = field(default_factory=list)
+    turned: dict[TableName, int | None] = field(default_factory=dict)
     _heads: dict[TableName, TableState] = field(default_factory=dict)
     _known: list[TableName] | None = None
 
@@ -117,6 +119,22 @@ class Tables:
             return name, snapshot, None if frozen is None else frozen.number
         self._check_transaction(head)
         return name, head.at(self.heads.get(name, head.number)), None
+
+    def turn_to(self, parts: tuple[str, ...], at: str) -> None:
+        """Read a table in a version by default: its head is that of the version from now on.
+
+        Args:
+            parts: The name of the table, without a version.
+            at: The version, by number or label.
+
+        Raises:
+            NotFoundError: The lake has no such table or version.
+        """
+        name, version = self.find(parts)
+        if version is None and name not in self.turned:
+            frozen, snapshot = self.head(name).named(at)
+            self.heads[name] = snapshot.number
+            self.turned[name] = None if frozen is None else frozen.number
 
     def note(
         self,

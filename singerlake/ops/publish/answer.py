@@ -1,6 +1,7 @@
 """The answer to publish: the rows of a query at some states, or what changed of them.
 
-Plain columns of a table are read on any engine; what SQL computes, Spark does.
+Plain columns of a table are read on any engine. What SQL computes, DuckDB does if its tables are
+small and it does it as Spark does; Spark otherwise.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from singerlake.log.table_state import TableState
 from singerlake.ops.publish.fresh_rows import FreshRows
 from singerlake.ops.publish.write.changed_rows import Changes
 from singerlake.ops.publish.write.row_sources import RowSource
-from singerlake.publish.positions import erased_since, is_same_table
+from singerlake.publish.positions import erased_since, is_same_table, state_of
 from singerlake.publish.published import SourceState
+from singerlake.sql.tables import Tables
 
 
 class Answer(ABC, Generic[R]):
@@ -108,6 +110,16 @@ class Answer(ABC, Generic[R]):
         Raises:
             DamagedError: A block that is needed cannot be read.
         """
+
+
+def states_of(tables: Tables) -> dict[SourceState, TableState]:
+    """Return the states that a query reads, by how a position names them."""
+    return {
+        state_of(tables.states[name, number], version or tables.turned.get(name)): (
+            tables.states[name, number]
+        )
+        for name, number, version in tables.sources
+    }
 
 
 def why_all(

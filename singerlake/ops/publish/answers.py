@@ -1,15 +1,20 @@
-"""Readers of a projection's rows: any engine if they are columns of a table, or SQL."""
+"""Readers of a projection's rows: any engine for columns of a table; DuckDB or Spark for SQL."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from singerlake.engine.choice import EngineChoice
+from singerlake import extras
+from singerlake.engine.choice import SPARK, EngineChoice
+from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
 from singerlake.ops.publish.answer import Answer
 from singerlake.ops.publish.table_columns import TableColumns, wanted
 from singerlake.publish.projection import Projection
 from singerlake.publish.versions import rows_query
+from singerlake.sql.answers import LIBRARIES, first_here
+from singerlake.sql.local.outside import OutsideError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,10 +41,37 @@ def opened(
     plain = wanted(lake, sql, at)
     if plain is not None:
         return TableColumns(choice.engine_for(plain.work(), WHAT), plain)
-    spark = session(choice, f"the SQL of {name}")
-    from singerlake.ops.publish.projected import Projected
 
-    return Projected(spark, lake, sql, at=at)
+    def here() -> Answer[Any]:
+        from singerlake.ops.publish.simple_sql import SimpleSql
+
+        return SimpleSql(lake, sql, choice, at=at)
+
+    def on_spark(purpose: str) -> Answer[Any]:
+        spark = choice.session(purpose)
+        from singerlake.ops.publish.projected import Projected
+
+        return Projected(spark, lake, sql, at=at)
+
+    return first_here(choice, f"the SQL of {name}", here, on_spark)
+
+
+def instead(choice: EngineChoice, name: str, error: OutsideError) -> EngineChoice:
+    """Choose Spark after DuckDB has given up on rows of a projection.
+
+    Args:
+        name: What messages call the projection.
+        error: Says on what.
+
+    Raises:
+        UsageError: Only this process may be used.
+        RuntimeMissingError: Spark is not installed.
+    """
+
+    def again() -> EngineChoice:
+        raise error
+
+    return first_here(choice, f"the SQL of {name}", again, lambda _: replace(choice, name=SPARK))
 
 
 def session(choice: EngineChoice, sql: str) -> SparkSession:
@@ -58,8 +90,18 @@ def session(choice: EngineChoice, sql: str) -> SparkSession:
 
 
 def needs_spark(choice: EngineChoice, lake: Lake, projection: Projection) -> bool:
-    """Tell, without reading a row, whether Spark is needed to publish a projection anew."""
+    """Tell, without reading a row, whether Spark may be needed to publish a projection anew."""
     if projection.stage is not None:
         return True
-    plain = wanted(lake, rows_query(projection))
-    return plain is None or not choice.takes(plain.work())
+    sql = rows_query(projection)
+    if (plain := wanted(lake, sql)) is not None:
+        return not choice.takes(plain.work())
+    if choice.name == SPARK or not extras.installed(*LIBRARIES):
+        return True
+    from singerlake.ops.publish.simple_sql import SimpleSql
+
+    try:
+        with SimpleSql(lake, sql, choice) as simple:
+            return simple.may_give_up
+    except (OutsideError, SingerlakeError):
+        return True  # whoever reads it says why

@@ -28,7 +28,7 @@ from singerlake.log.schema_difference import plan
 from singerlake.log.table_state import TableState
 from singerlake.ops.diff.both_rows import BothRows
 from singerlake.ops.diff.pairs import differing
-from singerlake.ops.publish.answer import Answer, why_all
+from singerlake.ops.publish.answer import Answer, states_of, why_all
 from singerlake.ops.publish.fresh_rows import FOUND, FreshRows, RowwiseAnswer, Side, fresh_rows
 from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE, Changes
 from singerlake.ops.publish.write.row_sources import (
@@ -37,7 +37,7 @@ from singerlake.ops.publish.write.row_sources import (
     StateFiles,
     StateRows,
 )
-from singerlake.publish.positions import state_of, table_of
+from singerlake.publish.positions import table_of
 from singerlake.publish.published import SourceState
 from singerlake.rows.batches.row_columns import DELETED, PROVENANCE
 from singerlake.rows.state.newest_of_blocks import NewestOfBlocks
@@ -124,7 +124,7 @@ class Projected(Answer[SparkRows]):
         self._views = Views(spark=spark, own=own, lake=lake)
         try:
             with plain_errors():
-                self._versions = self._turn_to(at)
+                self._turn_to(at)
                 views = self._views.over(self._no_rows)
                 probe = planned(self._text, self._relations, views)
                 tables = {name: views.states[key] for key, name in views.names.items()}
@@ -135,30 +135,18 @@ class Projected(Answer[SparkRows]):
         except BaseException:
             self.close()
             raise
-        self._states = {
-            state_of(self._views.states[name, number], version or self._versions.get(name)): (
-                self._views.states[name, number]
-            )
-            for name, number, version in self._views.sources
-        }
+        self._states = states_of(self._views)
         self.sources: tuple[SourceState, ...] = tuple(self._states)
 
     @property
     def states(self) -> tuple[TableState, ...]:  # noqa: D102
         return tuple(self._states.values())
 
-    def _turn_to(self, at: str | None) -> dict[TableName, int | None]:
-        """Have tables read in a version of which the SQL names none; gives the version's number."""
-        found: dict[TableName, int | None] = {}
+    def _turn_to(self, at: str | None) -> None:
+        """Have tables read in a version of which the SQL names none."""
         for one in self._relations if at is not None else ():
-            if len(one.parts) == 1 or one.version is not None or one.timestamp is not None:
-                continue
-            name, version = self._views.find(one.parts)
-            if version is None and name not in found:
-                frozen, snapshot = self._views.head(name).named(str(at))
-                self._views.heads[name] = snapshot.number
-                found[name] = None if frozen is None else frozen.number
-        return found
+            if len(one.parts) > 1 and one.version is None and one.timestamp is None:
+                self._views.turn_to(one.parts, str(at))
 
     def __enter__(self) -> Projected:
         return self
@@ -269,7 +257,7 @@ class Projected(Answer[SparkRows]):
         with plain_errors():
             frame = row_weight.limited(planned(self._text, self._relations, self._views))
         read = self._views.sources.values()
-        sources = [replace(s, version=s.version or self._versions.get(s.table)) for s in read]
+        sources = [replace(s, version=s.version or self._views.turned.get(s.table)) for s in read]
         return QueryResult(frame, sources)
 
     def count(self) -> int:  # noqa: D102

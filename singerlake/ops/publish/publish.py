@@ -15,7 +15,7 @@ from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.lake import Lake
 from singerlake.lineage import told_job
-from singerlake.ops.publish.answers import session
+from singerlake.ops.publish.answers import instead, session
 from singerlake.ops.publish.outcome import (
     Outcome,
     PublishedRows,
@@ -30,6 +30,7 @@ from singerlake.publish.destinations.opening import open_destination
 from singerlake.publish.graph import graph
 from singerlake.publish.projection import Projection, Target
 from singerlake.publish.status import status
+from singerlake.sql.local.outside import OutsideError
 
 if TYPE_CHECKING:
     from singerlake.ops.publish.stage import Staged
@@ -48,7 +49,7 @@ def publish(
 
     Args:
         projections: Which, and all that make what they read.
-        choice: What may read rows. What SQL computes, and staging tables, are Spark's.
+        choice: What may read rows. Staging tables are Spark's.
 
     Raises:
         UsageError: The projections cannot be as a whole, as where they read each other in a circle;
@@ -125,7 +126,11 @@ def _published(
     """Bring the rows to their destination; None where they were there."""
     uri, active = lake.store.uri, not options.dry_run
     with told_job(uri, projection.name, "publish", active=active) as telling:
-        return PublishRows(lake, projection, target, options, telling, choice).run(staged)
+        asked = (lake, projection, target, options, telling)
+        try:
+            return PublishRows(*asked, choice).run(staged)
+        except OutsideError as error:  # some rows turned out to be more than DuckDB may compute
+            return PublishRows(*asked, instead(choice, projection.name, error)).run(staged)
 
 
 def _refreshed(

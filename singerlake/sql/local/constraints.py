@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from singerlake.format.types import DIGITS, INTEGER, Columns, Kind, Type
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL, TYPES, alias
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.batches.violations import FIRST, Violation, repeated, shown, shown_columns
+from singerlake.rows.columns.arrow_types import arrow_type
 from singerlake.rows.input.rows import LINE, SOURCE
 from singerlake.rows.input.rows import TYPES as GIVEN_TYPES
 from singerlake.rows.state.shape import Shape
@@ -33,7 +34,6 @@ from singerlake.sql.local.condition import condition_tree
 from singerlake.sql.local.expressions import Writer, Written, grouped
 from singerlake.sql.local.outside import OutsideError
 from singerlake.sql.local.relation_rows import clock_type, clocks
-from singerlake.sql.local.statement import Answered
 from singerlake.sql.local.values import number, time, words
 
 _POSITION = (f"t0.{BLOCK}", f"CAST(t0.{ORDINAL} AS BIGINT)")
@@ -228,9 +228,9 @@ class ConstraintChecks:
     def _answered(
         self, sql: str, texts: list[str], columns: Columns, rows: Rows, *, placed: bool = False
     ) -> pa.Table:
-        statement = Answered(sql, texts, columns, [self.read])
-        batches = duck.answered(statement, [lambda: self._opened(rows, placed=placed)])
-        return pa.Table.from_batches(batches, duck.schema_of(columns))
+        schema = pa.schema([(name, arrow_type(type_)) for name, type_ in columns])
+        relation = partial(self._opened, rows, placed=placed)
+        return pa.Table.from_batches(duck.answered(sql, texts, schema, [relation]), schema)
 
     def _opened(self, rows: Rows, *, placed: bool) -> tuple[pa.Schema, Batches]:
         fields = [

@@ -15,13 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from singerlake.errors import SingerlakeError
-from singerlake.format.types import Columns
 from singerlake.rows.batches.steps import Batches
-from singerlake.rows.columns.arrow_types import arrow_type
 from singerlake.rows.columns.weights import ROW_BYTES, too_heavy, weights
 from singerlake.sql.local.expressions import BEYOND
 from singerlake.sql.local.outside import OutsideError
-from singerlake.sql.local.statement import Answered
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -43,10 +40,15 @@ Opened = Callable[[], tuple[pa.Schema, Batches]]
 """Begins to read the rows of a relation."""
 
 
-def answered(statement: Answered, relations: Sequence[Opened]) -> Batches:
+def answered(
+    sql: str, texts: Sequence[str], schema: pa.Schema, relations: Sequence[Opened]
+) -> Batches:
     """Run a statement, and return its rows in the types that Spark gives them.
 
     Args:
+        sql: The statement in DuckDB's SQL.
+        texts: Its parameters.
+        schema: What it gives, as Spark has it.
         relations: Its tables, in order.
 
     Raises:
@@ -57,7 +59,6 @@ def answered(statement: Answered, relations: Sequence[Opened]) -> Batches:
     import duckdb
 
     failures: list[SingerlakeError] = []
-    schema = schema_of(statement.columns)
     connection = locked()
     try:
         for number, opened in enumerate(relations):
@@ -65,7 +66,7 @@ def answered(statement: Answered, relations: Sequence[Opened]) -> Batches:
             reader = pa.RecordBatchReader.from_batches(own, _noting(batches, failures))
             connection.register(f"t{number}", reader)
         with _explained(duckdb.Error, failures):
-            asked = connection.sql(statement.sql, params=statement.texts or None)
+            asked = connection.sql(sql, params=list(texts) or None)
             # By its name before DuckDB 1.4, too.
             reader_of = getattr(asked, "to_arrow_reader", None) or asked.fetch_record_batch
             rows = reader_of(BATCH_ROWS)
@@ -87,11 +88,6 @@ def locked() -> DuckDBPyConnection:
     for setting in SETTINGS:
         connection.execute(f"SET {setting}")
     return connection
-
-
-def schema_of(columns: Columns) -> pa.Schema:
-    """Return the schema of an answer, as Spark gives it."""
-    return pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in columns])
 
 
 def memory() -> str:

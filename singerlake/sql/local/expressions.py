@@ -6,8 +6,8 @@ does not name, is outside. docs/reference/sql.md lists the same, and a test hold
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -35,6 +35,8 @@ class Written:
         inside: The columns within them.
         aggregate: Whether there is one in it.
         column: The column, if it is one and nothing else.
+        nullable: Whether Spark's analysis says that it may be null.
+        may_give_up: Whether some values put it outside of the set.
     """
 
     sql: str
@@ -44,17 +46,25 @@ class Written:
     inside: frozenset[Place] = frozenset()
     aggregate: bool = False
     column: Place | None = None
+    nullable: bool = True
+    may_give_up: bool = False
 
     def over(self, sql: str, *others: Written) -> Written:
         """Return a condition that is made of this one and others."""
-        every = (self, *others)
-        return Written(
-            sql,
-            BOOLEAN,
-            bare=frozenset().union(*(one.bare for one in every)),
-            inside=frozenset().union(*(one.inside for one in every)),
-            aggregate=any(one.aggregate for one in every),
-        )
+        return made_of((self, *others), sql, BOOLEAN)
+
+
+def made_of(parts: Sequence[Written], sql: str, type_: Type) -> Written:
+    """Return an expression that is made of others, and null if one of them is."""
+    return Written(
+        sql,
+        type_,
+        bare=frozenset().union(*(one.bare for one in parts)),
+        inside=frozenset().union(*(one.inside for one in parts)),
+        aggregate=any(one.aggregate for one in parts),
+        nullable=any(one.nullable for one in parts),
+        may_give_up=any(one.may_give_up for one in parts),
+    )
 
 
 @dataclass
@@ -216,7 +226,7 @@ def _is(writer: Writer, node: exp.Expr) -> Written:
     if type(node.expression) is not exp.Null:
         raise OutsideError("IS of something else than NULL")
     left = writer.subject(node.this)
-    return left.over(f"({left.sql} IS NULL)")
+    return replace(left.over(f"({left.sql} IS NULL)"), nullable=False)
 
 
 def _count(writer: Writer, node: exp.Expr) -> Written:
@@ -224,7 +234,7 @@ def _count(writer: Writer, node: exp.Expr) -> Written:
     of = node.this
     if type(of) is exp.Star or (isinstance(of, exp.Literal) and str(of.this) == "1"):
         only(of, "this", "is_string")
-        return Written("count(*)", INTEGER, "count(1)", aggregate=True)
+        return Written("count(*)", INTEGER, "count(1)", aggregate=True, nullable=False)
     distinct = type(of) is exp.Distinct
     if distinct:
         only(of, "expressions")
@@ -235,7 +245,9 @@ def _count(writer: Writer, node: exp.Expr) -> Written:
     if distinct:
         grouped(column, "COUNT DISTINCT")
     word = "DISTINCT " if distinct else ""
-    return _aggregate(f"count({word}{column.sql})", INTEGER, f"count({word}{column.name})", column)
+    name = f"count({word}{column.name})"
+    counted = _aggregate(f"count({word}{column.sql})", INTEGER, name, column)
+    return replace(counted, nullable=False)
 
 
 def _extreme(word: str) -> Callable[[Writer, exp.Expr], Written]:
@@ -299,7 +311,8 @@ def _argument(writer: Writer, node: exp.Expr, of: exp.Expr) -> Written:
 
 
 def _aggregate(sql: str, type_: Type, name: str, column: Written) -> Written:
-    return Written(sql, type_, name, inside=column.bare, aggregate=True)
+    fails = BEYOND in sql
+    return Written(sql, type_, name, inside=column.bare, aggregate=True, may_give_up=fails)
 
 
 AGGREGATES = (exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 import pyarrow as pa
-from sqlglot import exp
 
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.local import LocalEngine
@@ -95,7 +94,6 @@ def query(
         NotFoundError: It names a table or a version that is not there.
         DamagedError: A table's data cannot be read.
     """
-    tree = parsed(sql)
     tables = Tables(
         lake=lake,
         if_transaction=dict(if_transaction or {}),
@@ -103,14 +101,7 @@ def query(
         lake_version=lake_version,
     )
     try:
-        found: list[TableState] = []
-
-        def find_table(relation: Relation) -> tuple[TableName, Columns, int]:
-            state, parts = _found(tables, relation)
-            found.append(state)
-            return state.table, columns_of(state, row_metadata=row_metadata), parts
-
-        statement = Statement(tree, find_table).answered()
+        statement, found = planned(sql, tables, row_metadata=row_metadata)
         strict = on_type_mismatch == FAIL
         relations = [
             RelationRows(state, _index(lake, state, choice), used, row_metadata, strict)
@@ -121,23 +112,47 @@ def query(
         tables.release()
         raise
     return LocalQueryResult(
-        duck.schema_of(statement.columns),
+        statement.schema,
         computed,
         list(tables.sources.values()),
-        "LIMIT without ORDER BY" if _any_rows(tree) else None,
+        "LIMIT without ORDER BY" if statement.takes_any_rows else None,
         tables.leases,
     )
 
 
-def _any_rows(tree: exp.Select) -> bool:
-    """Tell whether a statement of the set may give one or the other rows."""
-    args = tree.args
-    return bool(args.get("limit") or args.get("offset")) and not args.get("order")
+def planned(
+    sql: str, tables: Tables, *, row_metadata: bool = False, at: str | None = None
+) -> tuple[Answered, list[TableState]]:
+    """Write a statement for DuckDB, and find the states that its relations mean.
+
+    Args:
+        sql: One SELECT.
+        tables: Gets them.
+        row_metadata: As for Spark's ``query``.
+        at: The version in which tables are read that are named without one.
+
+    Raises:
+        OutsideError: It is outside of the set.
+        InvalidQueryError: It names no column of the tables.
+        NotFoundError: It names a table or a version that is not there.
+        ConflictError: A table is not at the transaction that it must be at.
+    """
+    found: list[TableState] = []
+
+    def find_table(relation: Relation) -> tuple[TableName, Columns, int]:
+        if at is not None and relation.version is None and relation.timestamp is None:
+            tables.turn_to(relation.parts, at)
+        state, parts = _found(tables, relation)
+        found.append(state)
+        return state.table, columns_of(state, row_metadata=row_metadata), parts
+
+    return Statement(parsed(sql), find_table).answered(), found
 
 
 def _found(tables: Tables, relation: Relation) -> tuple[TableState, int]:
     """Find the state that a relation means; count the parts of its name without a version."""
     name, state, number = tables.read(relation)
+    tables.states[name, state.number] = state
     tables.note(name, state, number, {})
     _, version = find(relation.parts, tables.known)
     return state, len(relation.parts) - (version is not None)
@@ -155,7 +170,16 @@ def _index(lake: Lake, state: TableState, choice: EngineChoice) -> Index:
         if there.bytes > MATERIALIZED_BYTES:
             raise OutsideError(f"the table {state.table}, which is large")
         return there
-    made = building.ensure_if_kept(LocalEngine(), table, state, shown=True)
+    return index_of(lake, state)
+
+
+def index_of(lake: Lake, state: TableState) -> Index:
+    """Return the files that hold a state; make them, whatever its size.
+
+    Raises:
+        OutsideError: None can be kept.
+    """
+    made = building.ensure_if_kept(LocalEngine(), lake.table(state.table), state, shown=True)
     if made is None:
         raise OutsideError(f"the table {state.table}, whose rows cannot be materialized")
     return made
@@ -169,7 +193,7 @@ class _Computed:
 
     def __init__(self, statement: Answered, relations: Sequence[duck.Opened]) -> None:
         self._statement, self._relations = statement, relations
-        rows = duck.answered(statement, relations)
+        rows = statement.rows(relations)
         first = next(rows, None)
         self._first: Iterator[pa.RecordBatch] | None = (
             rows if first is None else chain([first], rows)
@@ -178,7 +202,7 @@ class _Computed:
     def __call__(self) -> Batches:
         rows, self._first = self._first, None
         try:
-            yield from rows or duck.answered(self._statement, self._relations)
+            yield from rows or self._statement.rows(self._relations)
         except OutsideError as error:  # some rows were given already
             raise UsageError(
                 f"a query with {error.construct} needs Spark: use the engine spark"

@@ -6,9 +6,10 @@ that names of any characters and in any case mean what they mean on Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 from sqlglot import exp
 
 from singerlake.errors import InvalidQueryError
@@ -16,8 +17,13 @@ from singerlake.format.names import TableName
 from singerlake.format.sql_tokens import quote
 from singerlake.format.types import Columns
 from singerlake.rows.batches.row_columns import alias
+from singerlake.rows.batches.steps import Batches
+from singerlake.rows.columns.arrow_types import arrow_type
+from singerlake.sql import not_rowwise
+from singerlake.sql.local import duck
 from singerlake.sql.local.expressions import (
     AGGREGATES,
+    BEYOND,
     Place,
     Writer,
     Written,
@@ -44,6 +50,8 @@ _JOINS = {
     ("FULL", ""): "FULL JOIN",
     ("FULL", "OUTER"): "FULL JOIN",
 }
+NUMBER = "number"
+"""The column of a relation that numbers its rows, if a statement gives these numbers."""
 MOST = range(1 << 31)
 """What Spark takes behind LIMIT and OFFSET."""
 
@@ -74,14 +82,47 @@ class Answered:
     """A statement that DuckDB answers.
 
     Attributes:
-        columns: Names and types of what it gives.
+        chosen: Its select list.
+        rest: What follows that.
+        items: What it gives, by their names.
         used: For each relation, the indexes of the columns that are read.
+        obstacle: Why it does not answer row by row, as words that follow it; None if it does.
+        filtered: Whether it may leave rows out.
+        takes_any_rows: Whether it may give one or the other rows.
+        numbered: Whether it gives the number of the row as well, from the relation's column
+            ``NUMBER``.
     """
 
-    sql: str
+    chosen: str
+    rest: str
     texts: list[str]
-    columns: Columns
+    items: list[tuple[str, Written]]
     used: list[list[int]]
+    obstacle: str | None
+    filtered: bool
+    takes_any_rows: bool
+    numbered: bool = False
+
+    @property
+    def sql(self) -> str:
+        """The statement in DuckDB's SQL."""
+        number = f", t0.{NUMBER}" if self.numbered else ""
+        return f"SELECT {self.chosen}{number} {self.rest}"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that it gives, as Spark has them."""
+        fields = [pa.field(name, arrow_type(one.type), one.nullable) for name, one in self.items]
+        return pa.schema([*fields, pa.field(NUMBER, pa.int64())] if self.numbered else fields)
+
+    def rows(self, relations: Sequence[duck.Opened]) -> Batches:
+        """Have DuckDB answer it; see :func:`duck.answered`."""
+        return duck.answered(self.sql, self.texts, self.schema, relations)
+
+    @property
+    def may_give_up(self) -> bool:
+        """Tell whether some values, which nobody has seen yet, can put it outside of the set."""
+        return any(one.may_give_up for _, one in self.items) or BEYOND in self.rest
 
 
 @dataclass
@@ -125,8 +166,9 @@ class Statement:
             only(distinct)
             for _, one in items:
                 grouped(one, "DISTINCT")
-        chosen = ", ".join(f"{one.sql} AS r{number}" for number, (_, one) in enumerate(items))
-        parts = [f"SELECT {'DISTINCT ' if distinct else ''}{chosen}", source]
+        listed = ", ".join(f"{one.sql} AS r{number}" for number, (_, one) in enumerate(items))
+        chosen = f"DISTINCT {listed}" if distinct else listed
+        parts = [source]
         parts += [f"WHERE {where.sql}"] if where is not None else []
         keys = sorted(self.keys)
         parts += [f"GROUP BY {', '.join(map(_column, keys))}"] if keys else []
@@ -135,8 +177,31 @@ class Statement:
         by_relation: list[list[int]] = [[] for _ in self.relations]
         for number, index in sorted(self.used):
             by_relation[number].append(index)
-        columns = tuple((name, one.type) for name, one in items)
-        return Answered(" ".join(parts), self.writer.texts, columns, by_relation)
+        return Answered(
+            chosen,
+            " ".join(parts),
+            self.writer.texts,
+            items,
+            by_relation,
+            self._obstacle(),
+            where is not None,
+            self._limited() and not self.tree.args.get("order"),
+        )
+
+    def _limited(self) -> bool:
+        return bool(self.tree.args.get("limit") or self.tree.args.get("offset"))
+
+    def _obstacle(self) -> str | None:
+        """Explain why the statement is not rowwise, as Spark's plan of it has its parts."""
+        args = self.tree.args
+        reasons = (
+            (self._limited(), not_rowwise.LIMITS),
+            (args.get("order"), not_rowwise.SORTS),
+            (args.get("distinct"), not_rowwise.DUPLICATES),
+            (self.grouped, not_rowwise.AGGREGATES),
+            (args.get("joins"), not_rowwise.SEVERAL),
+        )
+        return next((why for there, why in reasons if there), None)
 
     def _from(self) -> str:
         first = self.tree.args.get("from_")
