@@ -73,6 +73,28 @@ def many_rows() -> list[Any]:
     return [{"id": number, **row} for number, row in enumerate(rows)]
 
 
+def plain_rows() -> list[Any]:
+    """Give rows of which computed values are not left to Spark: few overflow, texts are ASCII."""
+    seeded = random.Random(37)
+    texts = [None, "", " a", "a ", "  a b  ", "\ta\t", "a\u0000b ", "zZ", "\n", "it's", "Q"]
+    whole = [None, 0, 1, -7, 9007199254740993, -(2**62), 2**62, 3037000499]
+    decimals = [None, 0, 1.25, -0.01, 12345678.9, -99999999999.99, 0.1]
+    return [
+        {
+            "id": number,
+            "n": seeded.choice(whole),
+            "we.ird": seeded.choice([None, 1, 2, -3]),
+            "x": seeded.choice([None, 0.0, 0.1, 1.5, 1e300]),
+            "d": seeded.choice(decimals),
+            "flag": seeded.choice([None, True, False]),
+            "day": seeded.choice([None, "2026-01-01", "0001-01-01"]),
+            "at": seeded.choice([None, "2026-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"]),
+            **{name: seeded.choice(texts) for name in ("s", "mixed", "Date", "date")},
+        }
+        for number in range(60)
+    ]
+
+
 T = "tap_x.orders"
 SAME = [
     f"select * from {T}",
@@ -187,4 +209,19 @@ SAME = [
     f"select s from {T} version as of '@1' -- the first\n where id = 1",
     f"select /* all */ count(*) from {T}.`@1`;",
     f"select count(*) from {T} timestamp as of '2999-01-01T00:00:00Z' t",
+    # computed values
+    f"select id + 1 as a, id - n as b, 2 * id as c, (n + id) * -3 - 1 as d, -1 + id as e from {T}",
+    f"select d + 1 as a, d - 1.5 as b, d + d as c, d * 2 as e, id * d as f, (d - 1) * 3 as g from {T}",
+    f"select upper(s) as a, lower(Date) as b, upper('x') as c from {T} where id in (1, 2, 3, 4, 6)",
+    f"select trim(s) as a, concat(s, '-', mixed) as b, concat(trim(s), 'é') as c from {T}",
+    f"select coalesce(s, 'none') as a, coalesce(n, `we.ird`, 0) as b, coalesce(d, 0.5) as c from {T}",
+    f"select coalesce(x, 0) as a, coalesce(day, date '2026-01-01') as b, coalesce(flag, false) as c from {T}",
+    f"select case when n = 5 then 'five' when n is null then s else 'more' end as a from {T}",
+    f"select case when flag then n end as a, case when (id > 2) then true else false end as b from {T}",
+    f"select case when flag then id * 2 else n end as a, coalesce(n + 1, 0) as b from {T}",
+    f"select id from {T} where coalesce(s, '') = '' or trim(s) like 'a%' or lower(Date) = 'd'",
+    f"select id from {T} where coalesce(flag, false) and case when n > 1 then s end is not null",
+    f"select flag, coalesce(sum(n), 0) as a, count(*) * 2 as b, sum(d) + 1 as c from {T} group by flag",
+    f"select (id) as a, (id + 1) as b, (n = 5 or flag) as c from {T} order by b desc, a",
+    f"select distinct trim(s) as a, upper(Date) as b from {T} where s <> '😀' order by a",
 ]

@@ -35,7 +35,10 @@ SETTINGS = (
     "lock_configuration = true",
 )
 """In this order: what is locked can be set no more."""
-_ORDERED = "a sum that may exceed what is added exactly, or -0.0 as the smallest or largest value"
+_DIFFERENT = (
+    "a sum that may exceed what is added exactly, -0.0 as the smallest or largest value, a number "
+    "that overflows, or upper and lower case beyond ASCII"
+)
 Opened = Callable[[], tuple[pa.Schema, Batches]]
 """Begins to read the rows of a relation."""
 
@@ -116,7 +119,7 @@ def _explained(failure: type[Exception], failures: list[SingerlakeError]) -> Ite
         if failures:
             raise failures[0] from None
         if BEYOND in str(error) or "Out of Range" in str(error):
-            raise OutsideError(_ORDERED) from None
+            raise OutsideError(_DIFFERENT) from None
         raise OutsideError(
             f"SQL that DuckDB rejects ({str(error).strip().splitlines()[0]})"
         ) from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from singerlake.format.types import BOOLEAN, DIGITS, INTEGER, NUMBER, Kind, Type
+from singerlake.format.types import BOOLEAN, DIGITS, INTEGER, NUMBER, STRING, Kind, Type
 from singerlake.sql.local.outside import OutsideError
 from singerlake.sql.local.values import NESTED, TEXTS, is_literal, literal, same, words
 
@@ -37,6 +37,7 @@ class Written:
         column: The column, if it is one and nothing else.
         nullable: Whether Spark's analysis says that it may be null.
         may_give_up: Whether some values put it outside of the set.
+        arithmetic: Whether it may overflow, which is an error on Spark if the value is computed.
     """
 
     sql: str
@@ -48,6 +49,7 @@ class Written:
     column: Place | None = None
     nullable: bool = True
     may_give_up: bool = False
+    arithmetic: bool = False
 
     def over(self, sql: str, *others: Written) -> Written:
         """Return a condition that is made of this one and others."""
@@ -64,6 +66,7 @@ def made_of(parts: Sequence[Written], sql: str, type_: Type) -> Written:
         aggregate=any(one.aggregate for one in parts),
         nullable=any(one.nullable for one in parts),
         may_give_up=any(one.may_give_up for one in parts),
+        arithmetic=any(one.arithmetic for one in parts),
     )
 
 
@@ -98,14 +101,15 @@ class Writer:
         return found
 
     def operand(self, node: exp.Expr) -> Written | None:
-        """Write one side of a comparison: a column or an aggregate; None for a literal."""
-        while isinstance(node, exp.Paren):
-            node = only(node, "this").this
+        """Write a side of a comparison: a column, an aggregate, a function; None for a literal."""
+        node = bare(node)
         if is_literal(node):
             return None
-        if type(node) not in (exp.Column, *AGGREGATES):
+        if type(node) not in (exp.Column, *AGGREGATES, *FUNCTIONS):
             raise OutsideError(f"{called(node)} as a side of a comparison")
         found = self.write(node)
+        if found.arithmetic:  # which rows it is computed for is each engine's own affair
+            raise OutsideError("arithmetic in a comparison")
         if found.type.kind in NESTED:
             raise OutsideError(f"a comparison of {words(found.type)}")
         return found
@@ -114,14 +118,35 @@ class Writer:
         """Write the other side of a comparison, and return what it contains besides literals."""
         found = self.operand(node)
         if found is None:
-            while isinstance(node, exp.Paren):
-                node = node.this
-            return literal(node, other.type, self.texts), []
+            return literal(bare(node), other.type, self.texts), []
         if not same(found.type, other.type):
             raise OutsideError(f"a comparison of {words(other.type)} with {words(found.type)}")
         if found.type.kind is Kind.NUMBER:
             raise OutsideError("a comparison of two doubles that are not written out")
         return found.sql, [found]
+
+    def value(self, node: exp.Expr, like: Type) -> Written:
+        """Write a value that is computed with.
+
+        Args:
+            like: The type that it has if it is a literal.
+        """
+        node = bare(node)
+        if not is_literal(node):
+            return self.write(node)
+        if like.kind in (Kind.DATE, Kind.TIMESTAMP) and type(node) is not exp.Cast:
+            raise OutsideError(f"{words(like)} with a literal that does not begin with its type")
+        return Written(literal(node, like, self.texts), like, nullable=False)
+
+    def values(self, nodes: Sequence[exp.Expr]) -> list[Written]:
+        """Write values of which one is chosen; one that is no literal says their type."""
+        known = [None if is_literal(bare(one)) else self.write(one) for one in nodes]
+        types = [one.type for one in known if one is not None]
+        like = types[0] if types else _literal_type(bare(nodes[0]))
+        if like.kind in NESTED or not all(same(one, like) for one in types):
+            raise OutsideError(f"a choice between {' and '.join(map(words, types))}")
+        both = zip(known, nodes, strict=True)
+        return [self.value(node, like) if one is None else one for one, node in both]
 
     def subject(self, node: exp.Expr) -> Written:
         """Write the subject of a predicate, which must not be a literal."""
@@ -158,8 +183,8 @@ def _column(writer: Writer, node: exp.Expr) -> Written:
 
 
 def _paren(writer: Writer, node: exp.Expr) -> Written:
-    inner = writer.condition(only(node, "this").this)
-    return inner.over(f"({inner.sql})")
+    inner = writer.write(only(node, "this").this)
+    return replace(inner, sql=f"({inner.sql})")
 
 
 def _both(sign: str) -> Callable[[Writer, exp.Expr], Written]:
@@ -227,6 +252,107 @@ def _is(writer: Writer, node: exp.Expr) -> Written:
         raise OutsideError("IS of something else than NULL")
     left = writer.subject(node.this)
     return replace(left.over(f"({left.sql} IS NULL)"), nullable=False)
+
+
+def _literal_type(node: exp.Expr) -> Type:
+    """Return the type of a literal that stands alone, if a column may have it."""
+    if isinstance(node, exp.Boolean):
+        return BOOLEAN
+    if isinstance(node, exp.Literal) and node.is_string:
+        return STRING
+    raise OutsideError("a number whose type no column decides")
+
+
+def bare(node: exp.Expr) -> exp.Expr:
+    """Return what is in brackets."""
+    while isinstance(node, exp.Paren):
+        node = only(node, "this").this
+    return node
+
+
+def _arithmetic(sign: str) -> Callable[[Writer, exp.Expr], Written]:
+    """Write arithmetic of whole numbers and decimals, which is exact or an error."""
+
+    def write(writer: Writer, node: exp.Expr) -> Written:
+        only(node, "this", "expression")
+        nodes = [bare(node.this), bare(node.expression)]
+        known = [None if is_literal(one) else writer.write(one) for one in nodes]
+        types = [one.type for one in known if one is not None]
+        if not types or any(one.kind not in (Kind.INTEGER, Kind.DECIMAL) for one in types):
+            raise OutsideError(f"arithmetic of {' and '.join(map(words, types)) or 'literals'}")
+        # A decimal is multiplied by whole numbers alone: it keeps its decimal places.
+        like = INTEGER if sign == "*" else types[0]
+        both = zip(known, nodes, strict=True)
+        parts = [writer.value(side, like) if one is None else one for one, side in both]
+        decimals = [one.type for one in parts if one.type.kind is Kind.DECIMAL]
+        alike = len(decimals) < len(parts) if sign == "*" else same(parts[0].type, parts[1].type)
+        if not alike:
+            raise OutsideError(f"{words(parts[0].type)} {sign} {words(parts[1].type)}")
+        sides = [_wide(one) if decimals else one.sql for one in parts]
+        type_ = decimals[0] if decimals else INTEGER
+        made = made_of(parts, f"({sides[0]} {sign} {sides[1]})", type_)
+        return replace(made, arithmetic=True, may_give_up=True)
+
+    return write
+
+
+def _wide(written: Written) -> str:
+    """Write a factor or summand of a decimal, in as many digits as that has."""
+    if written.type.kind is Kind.INTEGER:
+        return f"CAST({written.sql} AS DECIMAL({DIGITS},0))"
+    return written.sql
+
+
+def _text(writer: Writer, node: exp.Expr) -> Written:
+    found = writer.value(node, STRING)
+    if found.type.kind not in TEXTS:
+        raise OutsideError(f"a function of strings with {words(found.type)}")
+    return found
+
+
+def _cased(word: str) -> Callable[[Writer, exp.Expr], Written]:
+    """Write upper or lower: beyond ASCII, each engine has its own tables."""
+
+    def write(writer: Writer, node: exp.Expr) -> Written:
+        text = _text(writer, only(node, "this").this)
+        beyond = f"strlen({text.sql}) <> length({text.sql})"
+        sql = f"CASE WHEN {beyond} THEN error('{BEYOND}') ELSE {word}({text.sql}) END"
+        return replace(made_of((text,), sql, STRING), may_give_up=True)
+
+    return write
+
+
+def _trim(writer: Writer, node: exp.Expr) -> Written:
+    text = _text(writer, only(node, "this").this)
+    return made_of((text,), f"trim({text.sql}, ' ')", STRING)
+
+
+def _concat(writer: Writer, node: exp.Expr) -> Written:
+    only(node, "expressions", "safe")
+    texts = [_text(writer, one) for one in node.expressions]
+    return made_of(texts, f"({' || '.join(one.sql for one in texts)})", STRING)
+
+
+def _coalesce(writer: Writer, node: exp.Expr) -> Written:
+    only(node, "this", "expressions")
+    found = writer.values([node.this, *node.expressions])
+    sql = f"coalesce({', '.join(one.sql for one in found)})"
+    nullable = all(one.nullable for one in found)
+    return replace(made_of(found, sql, found[0].type), nullable=nullable)
+
+
+def _case(writer: Writer, node: exp.Expr) -> Written:
+    only(node, "ifs", "default")
+    ifs, default = node.args["ifs"], node.args.get("default")
+    for one in ifs:
+        only(one, "this", "true")
+    conditions = [writer.condition(one.this) for one in ifs]
+    found = writer.values([*(one.args["true"] for one in ifs), *([default] if default else [])])
+    branches = zip(conditions, found, strict=False)
+    text = " ".join(f"WHEN {when.sql} THEN {then.sql}" for when, then in branches)
+    otherwise = f" ELSE {found[-1].sql}" if default else ""
+    made = made_of([*conditions, *found], f"CASE {text}{otherwise} END", found[0].type)
+    return replace(made, nullable=not default or any(one.nullable for one in found))
 
 
 def _count(writer: Writer, node: exp.Expr) -> Written:
@@ -315,6 +441,7 @@ def _aggregate(sql: str, type_: Type, name: str, column: Written) -> Written:
     return Written(sql, type_, name, inside=column.bare, aggregate=True, may_give_up=fails)
 
 
+FUNCTIONS = (exp.Upper, exp.Lower, exp.Trim, exp.Concat, exp.Coalesce, exp.Case)
 AGGREGATES = (exp.Count, exp.Sum, exp.Min, exp.Max, exp.Avg)
 WRITERS: dict[type[exp.Expr], Callable[[Writer, exp.Expr], Written]] = {
     exp.Column: _column,
@@ -332,6 +459,15 @@ WRITERS: dict[type[exp.Expr], Callable[[Writer, exp.Expr], Written]] = {
     exp.In: _in,
     exp.Like: _like,
     exp.Is: _is,
+    exp.Add: _arithmetic("+"),
+    exp.Sub: _arithmetic("-"),
+    exp.Mul: _arithmetic("*"),
+    exp.Upper: _cased("upper"),
+    exp.Lower: _cased("lower"),
+    exp.Trim: _trim,
+    exp.Concat: _concat,
+    exp.Coalesce: _coalesce,
+    exp.Case: _case,
     exp.Count: _count,
     exp.Sum: _sum,
     exp.Min: _extreme("min"),

@@ -161,6 +161,7 @@ class Statement:
         self._group(items)
         having = self._clause("having")
         self._check_groups(items, having)
+        self._check_arithmetic([one for _, one in items])
         distinct = self.tree.args.get("distinct")
         if distinct is not None:
             only(distinct)
@@ -298,7 +299,7 @@ class Statement:
             else:
                 one = self.writer.write(node)
                 if one.name is None:
-                    raise OutsideError("a condition in the select list without AS")
+                    raise OutsideError("an expression in the select list without AS")
                 items.append((one.name, one))
         return items
 
@@ -366,6 +367,12 @@ class Statement:
             self._check_keyed(one)
             if one.type.kind in NESTED:
                 raise OutsideError(f"{words(one.type)} in groups")
+
+    def _check_arithmetic(self, items: Sequence[Written]) -> None:
+        """Make sure that arithmetic, which may overflow, is done for all rows or for none."""
+        some = self._limited() or self.tree.args.get("having") is not None
+        if some and any(one.arithmetic for one in items):
+            raise OutsideError("arithmetic, with LIMIT or HAVING")
 
     def _check_keyed(self, written: Written) -> None:
         if not written.bare <= self.keys:

@@ -16,23 +16,27 @@ from singerlake.format import sql_tokens
 from singerlake.format.sql_tokens import Token
 from singerlake.sql.local.outside import OutsideError
 
-FUNCTIONS = frozenset(["COUNT", "SUM", "MIN", "MAX", "AVG"])
+FUNCTIONS = frozenset(
+    "COUNT SUM MIN MAX AVG UPPER LOWER TRIM CONCAT COALESCE".split()  # noqa: SIM905
+)
 """By these names only: sqlglot takes MEAN for AVG, which Spark calls otherwise in an answer."""
 _BEFORE_BRACKETS = frozenset(
     """
     SELECT DISTINCT FROM JOIN ON WHERE HAVING AND OR NOT IN BETWEEN LIKE BY AS EXISTS OVER FILTER
-    USING TABLESAMPLE ROLLUP CUBE SETS
+    USING TABLESAMPLE ROLLUP CUBE SETS WHEN THEN ELSE
     """.split()  # noqa: SIM905  # twenty words
 )
 """Words before a bracket that are no functions."""
 MOST_BYTES = 100_000
 """A longer statement is Spark's: to read its tree takes a stack that grows with it."""
-_SIGNS = frozenset("(),.*=<>!-")
+_SIGNS = frozenset("(),.*=<>!-+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+")
 _POWER = re.compile(r"\d+[eE]\d+")
 _BEFORE_TEXT = frozenset(
-    "SELECT DISTINCT WHERE ON HAVING AND OR NOT LIKE BETWEEN OF DATE TIMESTAMP".split()  # noqa: SIM905
+    """
+    SELECT DISTINCT WHERE ON HAVING AND OR NOT LIKE BETWEEN OF DATE TIMESTAMP WHEN THEN ELSE
+    """.split()  # noqa: SIM905
 )
 """Words that a string may follow: elsewhere it would be a name, or part of the string before."""
 _COMPARES = frozenset("=<>!")
@@ -97,6 +101,8 @@ def _check_sign(before: Token, token: Token) -> None:
     compares = before.text in _COMPARES and token.text in _COMPARES
     if (compares and pair not in _PAIRS) or (before.text == "!" and pair != "!="):
         raise OutsideError(f"the sign {pair}")
+    if token.text == "+" and before.kind == "sign" and before.text != ")":
+        raise OutsideError("the sign + before a number")
     if token.text == "(" and before.kind in ("word", "quoted"):
         name = before.text.upper()
         if name not in FUNCTIONS and name not in _BEFORE_BRACKETS:

@@ -21,6 +21,7 @@ from singerlake.lake import Lake, Table
 from singerlake.log import notices
 from singerlake.ops.erase.plan import Erased
 from singerlake.ops.freeze import FreezeOptions, FreezePlan, commit_version, freeze
+from singerlake.ops.publish.publish import publish
 from singerlake.ops.verify.verify import verify
 from singerlake.publish import registry
 from singerlake.publish.declaration import declared
@@ -267,7 +268,25 @@ def test_rows_of_a_condition_go_with_all_that_they_were(
     assert erase(engine, table, where="id = 99").lines == 0
 
 
-def test_copies_that_sql_computes_are_rebuilt_by_spark(
+def test_copies_of_simple_sql_are_rebuilt_without_spark(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_rows(lake, NAME, ROWS, ["id"], [{"id": 1, "a": "x"}, {"id": 2, "a": "y"}])
+    file = tmp_path / "p.yml"
+    sql = f"'select id, a from {NAME} where a is not null'"
+    file.write_text(
+        f"version: 1\nprojections:\n- {{name: p, sql: {sql}, to: out, format: jsonl}}\n"
+    )
+    (projection,) = declared(file)
+    alone = EngineChoice(LOCAL)
+    assert [one.error for one in publish(lake, [projection], None, alone)] == [None]
+    monkeypatch.setattr(EngineChoice, "of", lambda *_, **__: alone)
+    singerlake.Lake(lake.store).table(NAME).erase([1], reason="r", projections=file)
+    (left,) = (tmp_path / "out").rglob("*.jsonl")
+    assert left.read_text() == '{"id":2,"a":"y"}\n'
+
+
+def test_copies_that_spark_may_have_to_compute_are_rebuilt_by_spark(
     lake: Lake, no_java: EngineChoice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It starts before anything is erased, and is not needed to say what would be."""

@@ -55,15 +55,56 @@ def test_the_size_of_the_table_decides(
 
 
 @pytest.mark.parametrize(
-    "said", [{"where": "id > 1"}, {"sql": "select upper(name) as n from tap.s"}]
+    "said", [{"where": "id > 1"}, {"sql": "select upper(name) as n from tap.s where id > 1"}]
 )
-def test_what_sql_computes_is_for_spark(
-    tried: Callable[..., Outcome], no_java: EngineChoice, said: dict[str, str]
+def test_simple_sql_of_a_small_table_needs_no_java(
+    small: Lake, tried: Callable[..., Outcome], no_java: EngineChoice, said: dict[str, str]
 ) -> None:
+    assert str(tried(replace(no_java, limit=Work()), **said).error) == "Java starts"
+    done = tried(no_java, **said).published
+    assert done is not None
+    assert (done.rows, done.full) == (1, True)
+    commit_rows(small, NAME, COLUMNS, ["id"], [{"id": 7, "name": "n7"}])
+    again = tried(no_java, **said).published
+    assert again is not None
+    assert (again.rows, again.full) == (2, "where" not in said)
+    assert tried(EngineChoice(LOCAL, limit=Work()), **said).result is Result.UP_TO_DATE
+
+
+def test_other_sql_is_for_spark(tried: Callable[..., Outcome], no_java: EngineChoice) -> None:
+    said = {"sql": "select reverse(name) as n from tap.s"}
     assert str(tried(no_java, **said).error) == "Java starts"
     refused = tried(EngineChoice(LOCAL), **said).error
     assert isinstance(refused, UsageError)
+    assert "with the function reverse() needs Spark: use the engine auto or spark" in str(refused)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["select id * 9223372036854775807 as n from tap.s", "select id, upper(name) as n from tap.s"],
+)
+def test_rows_that_duckdb_does_not_answer_are_for_spark(
+    small: Lake, tried: Callable[..., Outcome], no_java: EngineChoice, tmp_path: Path, sql: str
+) -> None:
+    """The rows alone say so, of which some may be written by then."""
+    commit_rows(small, NAME, COLUMNS, ["id"], [{"id": 4, "name": "é"}])
+    assert str(tried(no_java, sql=sql).error) == "Java starts"
+    refused = tried(EngineChoice(LOCAL), sql=sql).error
+    assert isinstance(refused, UsageError)
     assert "needs Spark: use the engine auto or spark" in str(refused)
+    assert not (tmp_path / "out" / "_latest.json").exists()
+
+
+def test_changed_rows_that_duckdb_does_not_answer_are_for_spark(
+    small: Lake, tried: Callable[..., Outcome], no_java: EngineChoice
+) -> None:
+    sql = "select id, upper(name) as n from tap.s"
+    assert tried(no_java, sql=sql, key="id").result is Result.DONE
+    commit_rows(small, NAME, COLUMNS, ["id"], [{"id": 1, "name": "é"}])
+    assert str(tried(no_java, sql=sql, key="id").error) == "Java starts"
+    commit_rows(small, NAME, COLUMNS, ["id"], [{"id": 1, "name": "N1"}, {"id": 2, "name": "N2"}])
+    # In upper case they are the same.
+    assert tried(no_java, sql=sql, key="id").result is Result.UP_TO_DATE
 
 
 def test_staging_tables_are_for_spark(small: Lake, tmp_path: Path) -> None:
