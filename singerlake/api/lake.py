@@ -259,7 +259,7 @@ class Lake(lake.Lake):
             version: Publish this frozen version, by number or label, next to the current rows.
             lake_version: The same of the versions that this lake version, by number or label,
                 names of their tables.
-            engine: As for :meth:`Table.publish`; SQL that computes and staging tables are Spark's.
+            engine: As for :meth:`Table.publish`; staging tables are Spark's.
             spark: The session to use; it means Spark.
 
         Returns:

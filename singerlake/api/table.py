@@ -557,7 +557,7 @@ class Table(lake.Table):
             full_refresh: Compute and write everything anew.
             dry_run: Only find out what would be done.
             engine: What reads the rows: ``local``, ``spark``, or ``auto`` for this process if the
-                table is small and there is no ``where``. By default the lake's.
+                table is small and ``where`` is simple SQL. By default the lake's.
             spark: The session to use; it means Spark.
 
         Raises:

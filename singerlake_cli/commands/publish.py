@@ -94,8 +94,8 @@ def command(
     not at all. If one fails, only those that read it are skipped; run the command again to
     continue.
 
-    Columns of tables of up to 32 MiB of messages need no Spark, SQL that computes does; --engine
-    chooses otherwise.
+    Columns and simple SQL of tables of up to 32 MiB of messages need no Spark; other SQL and
+    staging tables do. --engine chooses otherwise.
 
     \b
     singerlake publish --all

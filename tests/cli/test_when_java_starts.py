@@ -67,7 +67,11 @@ EXAMPLES = {
 """A use of each that is in the table."""
 NOTHING_THERE = {"cite": 3, "sign": 3, "unlock": 3, "files": 2, "rejected": 3}
 """What finds nothing to do here, with its exit code."""
-PROJECTIONS = "version: 1\nprojections:\n- name: s\n  from: tap.s\n  to: published/s\n"
+PROJECTIONS = """version: 1
+projections:
+- {name: s, from: tap.s, to: published/s}
+- {name: n, sql: "select upper(name) as name from tap.s where id > 1", to: published/n}
+"""
 OTHERS = {"completion", "demo", "shell", "unpublish"}
 """What runs other commands, or takes what is published away."""
 

@@ -25,6 +25,8 @@ FROM = "from tap_shop.orders o"
 STATEMENTS = {
     "select list": "{} " + FROM,
     "aggregates": "select {} " + FROM,
+    "functions, also in conditions": "select {} as c " + FROM,
+    "arithmetic of `bigint` and `decimal`, in the select list with `AS`": "select {} as c " + FROM,
     "groups": "select status " + FROM + " {}",
     "order": "select id, status " + FROM + " {}",
     "limits": "select id " + FROM + " {}",
@@ -53,7 +55,7 @@ def examples() -> Iterator[str]:
                 yield f"select o.id {FROM} cross join tap_shop.items"
             elif "order by count" in example or example.startswith("having"):
                 yield f"select status {FROM} group by status {example}"
-            elif part in STATEMENTS:
+            elif part in STATEMENTS and example != "AS":
                 yield STATEMENTS[part].format(example)
             elif example != "AS":
                 yield f"select id {FROM} where {example}"
