@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import structs
 
-from singerlake.engine.choice import SPARK, EngineChoice
 from singerlake.errors import UsageError
 from singerlake.format.column_list import parse_columns, schema_of_columns
 from singerlake.format.log import SchemaEntry
@@ -19,8 +18,11 @@ from singerlake.ops.create.create import Created
 from singerlake.ops.create.table import CreateOptions, create, plan
 from singerlake_cli import changes, output
 from singerlake_cli.new_table_notes import note_dropped, note_new_lake
-from singerlake_cli.shared import Shared, SparkStart, creation_options, spark_options
+from singerlake_cli.shared import Shared, creation_options, engine_options
 from singerlake_cli.working import working
+
+if TYPE_CHECKING:
+    from singerlake.engine.choice import EngineChoice
 
 
 @click.command("create-table")
@@ -40,7 +42,7 @@ from singerlake_cli.working import working
     help="A column of the new table's key; may be repeated.  [default: no key]",
 )
 @creation_options
-@spark_options
+@engine_options
 @click.pass_obj
 def command(
     shared: Shared,
@@ -49,14 +51,13 @@ def command(
     listed: str | None,
     keys: tuple[str, ...],
     change: ChangeOptions,
-    master: str | None,
-    conf: tuple[str, ...],
+    choice: EngineChoice,
 ) -> None:
-    """Create a TABLE from a query's rows (on Spark), or empty.
+    """Create a TABLE from a query's rows, or empty.
 
     From a query, the table contains the current result; later changes of the sources do not affect
     it. Its history records the query and the transactions that it read. A key must be unique and
-    not null.
+    not null. Simple SQL over small tables needs no Spark; --engine chooses otherwise.
 
     With --columns, the table is empty, and no Java starts. Types are integer, number,
     decimal(12,2), string, boolean, date, timestamp, json, list<string> and struct<a integer, b
@@ -79,7 +80,6 @@ def command(
     lake = shared.lake()
     before = plan(lake, table)
     note_dropped(shared, before)
-    choice = EngineChoice.of(SPARK, start=SparkStart(master, conf))
     with working(f"making {table}"):
         made = create(lake, table, CreateOptions(sql, keys, None, change), choice, planned=before)
     shared.output.result(

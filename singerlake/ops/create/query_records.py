@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from singerlake.errors import InvalidQueryError
 from singerlake.format.types import Columns, Kind, Type
+from singerlake.ops.create.answer import PART
 from singerlake.ops.create.record_writer import RecordWriter
 from singerlake.rows.batches.row_columns import alias
 from singerlake.rows.batches.steps import Batches
@@ -23,8 +24,6 @@ from singerlake.rows.blocks.exact_decoding import DELETED_AT
 from singerlake.rows.columns.arrow_types import DAYS, MICROS
 from singerlake.rows.state.fingerprint import SUMMED, Proof, Sums
 
-PART = "part"
-"""The column of a row's part."""
 CHECKED = f"{SUMMED}, bytes long, nulls array<long>"
 
 

@@ -9,20 +9,16 @@ the query's, before the one log entry makes it one.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody names it
-
-from singerlake.engine.spark.engine import SparkEngine, SparkRows
-from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.block import MAX_ROWS
 from singerlake.format.log import Block, Entry, SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.types import Columns, Kind, columns_of
-from singerlake.lake import Lake, Table
-from singerlake.lineage import LineageRun, told
+from singerlake.lake import Lake
+from singerlake.lineage import told
 from singerlake.log.commit import current_user, preview
 from singerlake.log.staging import FILE_BYTES
 from singerlake.log.table_state import TableState
@@ -30,18 +26,16 @@ from singerlake.nearest import offer
 from singerlake.ops.change.plan import ChangeOptions, check_words, with_version
 from singerlake.ops.change.version import Freezing
 from singerlake.ops.create import create as plans
+from singerlake.ops.create.answer import QueryAnswer
 from singerlake.ops.create.create import Created
 from singerlake.ops.create.first_blocks import FirstBlocks, in_order
-from singerlake.ops.create.query_records import CHECKED, PART, PartWriter, RowChecker
-from singerlake.ops.create.query_schema import schema_of
+from singerlake.ops.create.query_records import CHECKED, PartWriter, RowChecker
 from singerlake.ops.create.record_writer import WRITTEN
 from singerlake.rows.batches.row_columns import alias
 from singerlake.rows.state.fingerprint import Content, Proof, Sums
 from singerlake.safe_text import visible
 from singerlake.snapshot.content import state_content
 from singerlake.snapshot.key_violations import key_violations
-from singerlake.sql.result import QueryResult
-from singerlake.sql.state.frames import cast_to
 
 PART_BYTES = 128 << 20
 """Bytes in memory that one task writes, about; smaller parts are put together."""
@@ -50,11 +44,10 @@ _WORTHWHILE = 4 << 20
 
 
 def create_of(
-    engine: SparkEngine,
     lake: Lake,
     table: TableName,
     sql: str,
-    result: QueryResult,
+    answer: QueryAnswer[Any],
     *,
     keys: tuple[str, ...] = (),
     options: ChangeOptions | None = None,
@@ -63,6 +56,8 @@ def create_of(
 
     Args:
         lake: The lake that gets the table.
+        sql: The query, for the log.
+        answer: Its rows.
         keys: Columns that are the new table's key.
         options: How; ``if_transaction`` and ``overwrite`` mean nothing here.
 
@@ -75,21 +70,15 @@ def create_of(
     options = options or ChangeOptions()
     check_words(options)
     made = lake.table(table)
-    with told(made, "create", active=not options.dry_run) as telling, plain_errors():
-        check_key_names(keys, result.columns)
-        schema = schema_of(result.frame.schema.fields, list(keys))
-        done = _Job(engine, lake, table, schema, sql, result, options).run()
-        _tell(telling, made, result, done)
+    with told(made, "create", active=not options.dry_run) as telling, answer.plain_errors():
+        check_key_names(keys, answer.names)
+        schema = answer.schema(keys)
+        done = _Job(lake, table, schema, sql, answer, options).run()
+        for state in answer.states:
+            telling.read(state)
+        rows, version = done.rows, done.version
+        telling.wrote(made.snapshot, rows=rows, version=version, columns=answer.lineage)
         return done
-
-
-def _tell(telling: LineageRun, made: Table, result: QueryResult, done: Created) -> None:
-    """Tell what the query read, and where its columns come from."""
-    origins = result.origins
-    for state in origins.tables.values() if origins is not None else ():
-        telling.read(state)
-    columns = None if origins is None else origins.columns
-    telling.wrote(made.snapshot, rows=done.rows, version=done.version, columns=columns)
 
 
 def check_key_names(keys: tuple[str, ...], columns: list[str]) -> None:
@@ -110,22 +99,21 @@ def check_key_names(keys: tuple[str, ...], columns: list[str]) -> None:
 class _Job:
     def __init__(
         self,
-        engine: SparkEngine,
         lake: Lake,
         table: TableName,
         schema: SchemaEntry,
         sql: str,
-        result: QueryResult,
+        answer: QueryAnswer[Any],
         options: ChangeOptions,
     ) -> None:
-        self._engine = engine
+        self._engine = answer.engine
         self._lake = lake
         self._table = table
         self._schema = schema
         self._hash = schema_hash(schema.schema, schema.key_properties)
         self._columns: Columns = columns_of(schema)
         self._sql = sql
-        self._result = result
+        self._answer = answer
         self._options = options
         self._parts = 0
         names = [name for name, _ in self._columns]
@@ -135,17 +123,12 @@ class _Job:
                 raise UsageError(f"{name!r} cannot be a key: it is {type_}")
 
     def run(self) -> Created:
-        with self._engine.keep(SparkRows(self._rows())) as rows:
+        with self._engine.keep(self._answer.rows(self._columns)) as rows:
             content, size = self._checked(rows)
             self._check_unique(rows, content.rows)
             return self._write(rows, content, size)
 
-    def _rows(self) -> DataFrame:
-        """The query's rows in exactly the types of the table, as they are called inside."""
-        rows = cast_to(self._result.frame, self._columns)
-        return rows.withColumn(PART, F.spark_partition_id())
-
-    def _checked(self, rows: SparkRows) -> tuple[Content, int]:
+    def _checked(self, rows: Any) -> tuple[Content, int]:
         engine, checker = self._engine, RowChecker(self._columns, self._keys)
         # A few numbers a part come back, never rows.
         parts = engine.collect(engine.map(rows, checker, CHECKED))
@@ -159,7 +142,7 @@ class _Job:
             sums.add(part)
         return sums.content(), sum(part["bytes"] for part in parts)
 
-    def _check_unique(self, rows: SparkRows, count: int) -> None:
+    def _check_unique(self, rows: Any, count: int) -> None:
         if not self._keys:
             return
         columns = tuple(self._columns[index] for index in self._keys)
@@ -174,7 +157,7 @@ class _Job:
                 f"{times} times"
             )
 
-    def _write(self, rows: SparkRows, content: Content, size: int) -> Created:
+    def _write(self, rows: Any, content: Content, size: int) -> Created:
         if self._options.dry_run:
             return self._created(content, None)
         blocks = FirstBlocks(
@@ -196,7 +179,7 @@ class _Job:
             fingerprint=content.fingerprint,
             schema_hash=self._hash,
             key_properties=self._schema.key_properties,
-            sources=self._result.sources,
+            sources=list(self._answer.sources),
             columns=self._columns,
             version=done.frozen[-1] if done is not None and done.frozen else None,
         )
@@ -210,13 +193,11 @@ class _Job:
         )
         return with_version(first, version, lanes)
 
-    def _write_blocks(self, blocks: FirstBlocks, rows: SparkRows, size: int) -> list[Block]:
+    def _write_blocks(self, blocks: FirstBlocks, rows: Any, size: int) -> list[Block]:
         least = self._engine.parts
         wanted = max(least if size >= least * _WORTHWHILE else 1, -(-size // PART_BYTES))
         if wanted < self._parts:
-            # Spark puts together what lies near, not what is neighbours: the query's order,
-            # which a table does not promise, is kept only where nothing is put together.
-            rows = SparkRows(rows.frame.coalesce(wanted))
+            rows = self._answer.gathered(rows, wanted)
         writer = PartWriter(
             store=self._lake.store,
             table=self._table,
@@ -238,7 +219,7 @@ class _Job:
                 "commit": s.commit,
                 **({"erased": s.erased} if s.erased else {}),
             }
-            for s in self._result.sources
+            for s in self._answer.sources
         ]
         comment = self._options.comment
         said = {} if comment is None else {"comment": comment}

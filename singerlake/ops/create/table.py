@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import UsageError
@@ -19,6 +19,10 @@ from singerlake.nearest import bare
 from singerlake.ops.change.plan import ChangeOptions, check_words
 from singerlake.ops.create import create as plans
 from singerlake.ops.create.create import Created
+from singerlake.sql.answers import first_here
+
+if TYPE_CHECKING:
+    from singerlake.ops.create.answer import QueryAnswer
 
 WHAT = "create-table --from-query"
 
@@ -126,13 +130,27 @@ def _empty(lake: Lake, before: TableState, schema: SchemaEntry, change: ChangeOp
 def _of_query(
     lake: Lake, before: TableState, options: CreateOptions, choice: EngineChoice
 ) -> Created:
-    choice.need_spark(WHAT, "SQL in --from-query")
-    from singerlake.ops.create.query_rows import create_of  # late: they import PySpark
-    from singerlake.sql.queries.query import query
-
     sql = options.sql or ""
-    engine: Any = choice.spark_engine(WHAT)
-    # Its leases are given up here: where the collector does it, Ctrl-C is lost in there.
-    with query(engine.spark, lake, sql) as result:
+
+    def made(answer: QueryAnswer[Any]) -> Created:
+        from singerlake.ops.create.query_rows import create_of
+
         keys, change = tuple(options.keys), options.change
-        return create_of(engine, lake, before.table, sql, result, keys=keys, options=change)
+        return create_of(lake, before.table, sql, answer, keys=keys, options=change)
+
+    def here() -> Created:
+        from singerlake.ops.create.small_answer import SmallAnswer
+
+        with SmallAnswer(lake, sql, choice) as answer:
+            return made(answer)
+
+    def on_spark(purpose: str) -> Created:
+        engine: Any = choice.spark_engine(purpose)
+        from singerlake.ops.create.spark_answer import SparkAnswer  # late: they import PySpark
+        from singerlake.sql.queries.query import query
+
+        # Its leases are given up here: where the collector does it, Ctrl-C is lost in there.
+        with query(engine.spark, lake, sql) as result:
+            return made(SparkAnswer(engine, result))
+
+    return first_here(choice, WHAT, here, on_spark)

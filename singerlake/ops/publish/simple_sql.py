@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from singerlake.engine.choice import EngineChoice
 from singerlake.engine.local import LocalEngine, Parts
-from singerlake.engine.work import Work
 from singerlake.format.types import Columns
 from singerlake.lake import Lake
 from singerlake.lineage_events import Columns as Lineage
@@ -41,12 +40,10 @@ from singerlake.rows.state.newest_of_blocks import NewestOfBlocks
 from singerlake.rows.state.paired_rows import MISFIT, PairStep
 from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot import building
-from singerlake.snapshot.from_blocks import reading
 from singerlake.sql.local.outside import OutsideError
-from singerlake.sql.local.query import index_of, planned
-from singerlake.sql.local.relation_rows import RelationRows, clock_type, clocks
+from singerlake.sql.local.relation_rows import clock_type, clocks
+from singerlake.sql.local.small_query import SmallQuery
 from singerlake.sql.local.statement import NUMBER, Answered
-from singerlake.sql.tables import Tables
 
 
 class SimpleSql(Answer[Parts]):
@@ -72,15 +69,8 @@ class SimpleSql(Answer[Parts]):
     ) -> None:
         self.engine = LocalEngine()
         self._lake = lake
-        self._tables = Tables(lake=lake)
-        try:
-            self._statement, self._read = planned(sql, self._tables, at=at)
-            work = sum((reading(one) for one in self._tables.states.values()), Work())
-            if not choice.takes(work):
-                raise OutsideError("large tables")
-        except BaseException:
-            self.close()
-            raise
+        self._query = SmallQuery(lake, sql, choice, at=at)
+        self._statement, self._tables = self._query.statement, self._query.tables
         self._states = states_of(self._tables)
         self.sources: tuple[SourceState, ...] = tuple(self._states)
         self.may_give_up = self._statement.may_give_up
@@ -89,7 +79,7 @@ class SimpleSql(Answer[Parts]):
         return self
 
     def close(self) -> None:  # noqa: D102
-        self._tables.release()
+        self._query.close()
 
     @property
     def states(self) -> tuple[TableState, ...]:  # noqa: D102
@@ -100,11 +90,7 @@ class SimpleSql(Answer[Parts]):
         return self._statement.schema
 
     def lineage(self) -> Lineage:  # noqa: D102
-        read = [(one.table, one.columns) for one in self._read]
-        return {
-            name: sorted({(read[n][0], read[n][1][index][0]) for n, index in one.bare | one.inside})
-            for name, one in self._statement.items
-        }
+        return self._query.lineage()
 
     def check_deterministic(self, what: str) -> None:
         """Nothing in the set depends on the moment."""
@@ -151,11 +137,7 @@ class SimpleSql(Answer[Parts]):
             index = building.ensure_if_kept(self.engine, table, snapshot)
             if index is not None:
                 return StateRows(self.engine, StateFiles.of(index, columns, self.schema))
-        relations = [
-            RelationRows(state, index_of(self._lake, state), used)
-            for state, used in zip(self._read, self._statement.used, strict=True)
-        ]
-        return ComputedRows(self.engine, [partial(self._statement.rows, relations)], self.schema)
+        return ComputedRows(self.engine, [self._query.rows], self.schema)
 
     def fresh(self, since: Sequence[SourceState]) -> FreshRows | None:  # noqa: D102
         shape, table = shape_of(self.states[0]), self._lake.table(self.states[0].table)

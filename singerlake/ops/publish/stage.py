@@ -38,6 +38,7 @@ from singerlake.ops.change.sql.frame_rows import FrameRows
 from singerlake.ops.create import create as plans
 from singerlake.ops.create.query_rows import check_key_names, create_of
 from singerlake.ops.create.query_schema import schema_of
+from singerlake.ops.create.spark_answer import SparkAnswer
 from singerlake.ops.publish.outcome import RefreshKind
 from singerlake.ops.publish.projected import Projected
 from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE
@@ -264,11 +265,10 @@ class _Job:
         options = ChangeOptions(metadata=said, dry_run=self._dry_run)
         with self._asked.rows() as result:
             made = create_of(
-                SparkEngine(self._spark),
                 self._lake,
                 self._table.name,
                 projection.sql,
-                result,
+                SparkAnswer(SparkEngine(self._spark), result),
                 keys=projection.key,
                 options=options,
             )

@@ -1,4 +1,4 @@
-"""A table is made empty without Spark, and of a query's rows by Spark alone."""
+"""What makes a table: nothing for an empty one; for the rows of a query, what answers that."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def test_an_empty_table_needs_no_java(lake: Lake, no_java: EngineChoice) -> None
     assert entry.schema_hash == made.schema_hash
 
 
-def test_a_query_is_asked_of_spark(lake: Lake, no_java: EngineChoice) -> None:
+def test_a_query_outside_the_set_is_asked_of_spark(lake: Lake, no_java: EngineChoice) -> None:
     asked = CreateOptions("select 1 as a")
     with pytest.raises(UsageError, match="Java starts"):
         create(lake, "made.t", asked, no_java)
-    with pytest.raises(UsageError, match="SQL in --from-query needs Spark"):
+    with pytest.raises(UsageError, match="create-table --from-query with .* needs Spark"):
         create(lake, "made.t", asked, EngineChoice(LOCAL))
 
 
