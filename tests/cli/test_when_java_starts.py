@@ -45,7 +45,7 @@ EXAMPLES = {
     "copy": ["{folder}/lake", "{folder}/copy"],
     "rebuild": ["tap.s"],
     "create-table --columns": ["tap.made", "--columns", "id integer"],
-    "create-table --from-query": ["tap.made", "--from-query", "select 1 as id"],
+    "create-table --from-query": ["tap.made", "--from-query", "select id from tap.s where id > 1"],
     "files": ["ls", "tap.s"],
     "vacuum": ["tap.s", "--expire-history", "--retain", "0s", "--no-retention-guard"],
     "freeze": ["--all"],

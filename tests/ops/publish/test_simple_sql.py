@@ -36,7 +36,7 @@ ASKED = [
     f"select id from {T} order by id limit 2",
     f"select count(s) as n, count(*) > 1 as many from {T} having count(*) > 2",
     "select s, amount from tap_x.lines where amount > 2",
-    f"select id, coalesce(n, 0) as a, coalesce(n, `we.ird`) as b, trim(s) as c, id * 2 as d from {T}",
+    f"select id, coalesce(n, 0) as a, coalesce(n, `we.ird`) as b, id * 2 as d from {T}",
     f"select case when flag then s else 'no' end as a, case when n > 1 then true end as b from {T}",
     f"select case when flag then 'yes' else 'no' end as a, concat(Date, '!') as b from {T}",
     f"select flag, count(*) + 1 as n, coalesce(sum(n), 0) as m, count(n) from {T} group by flag",
