@@ -1,8 +1,8 @@
 """Update: set columns of rows, all of them, those of some keys, or those that SQL selects.
 
 Values that are written out, for all rows or by key, need no SQL: they are a change of rows that
-this process can make. A condition is asked of DuckDB where that answers as Spark does; other
-values are Spark's.
+this process can make. A condition and other values are asked of DuckDB where that answers as Spark
+does, and of Spark otherwise.
 """
 
 from __future__ import annotations

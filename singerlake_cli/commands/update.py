@@ -52,9 +52,9 @@ def command(
     the column's type; a cast that could change a value is refused. Unchanged rows are not written;
     in changed rows, only the named members change, and all other bytes stay.
 
-    Literals, such as 17, 'text', null or date'2026-11-20', need no Spark if you set them in all
-    rows of a small table, or in rows selected by --key or by a simple condition; a key that does
-    not exist is an error. Any other SQL needs Spark.
+    Literals, such as 17, 'text', null or date'2026-11-20', and simple SQL need no Spark if the
+    table is small. With --key, only literals are allowed, and a key that does not exist is an
+    error. Any other SQL needs Spark.
 
     \b
     singerlake update tap-shop.orders --set "status = 'paid'" --key 17 --key 18

@@ -56,7 +56,7 @@ EXAMPLES = {
     "query": ["select * from tap.s"],
     "upload": ["tap.s", "{folder}/rows.csv"],
     "update": ["tap.s", "--set", "name = 'x'", "--key", "1"],
-    "update --where": ["tap.s", "--set", "name = 'x'", "--where", "id = 1"],
+    "update --where": ["tap.s", "--set", "name = concat(name, '!')", "--where", "id = 1"],
     "delete": ["tap.s", "--key", "1"],
     "delete --where": ["tap.s", "--where", "id = 1"],
     "rows": ["tap.s", "--key", "1"],

@@ -219,7 +219,7 @@ SAME = [
     f"select case when n = 5 then 'five' when n is null then s else 'more' end as a from {T}",
     f"select case when flag then n end as a, case when (id > 2) then true else false end as b from {T}",
     f"select case when flag then id * 2 else n end as a, coalesce(n + 1, 0) as b from {T}",
-    f"select id from {T} where coalesce(s, '') = '' or trim(s) like 'a%' or lower(Date) = 'd'",
+    f"select id from {T} where coalesce(s, '') = '' or trim(s) like 'a%' or concat(Date, s) = 'D'",
     f"select id from {T} where coalesce(flag, false) and case when n > 1 then s end is not null",
     f"select flag, coalesce(sum(n), 0) as a, count(*) * 2 as b, sum(d) + 1 as c from {T} group by flag",
     f"select (id) as a, (id + 1) as b, (n = 5 or flag) as c from {T} order by b desc, a",

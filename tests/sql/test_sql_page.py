@@ -26,7 +26,9 @@ STATEMENTS = {
     "select list": "{} " + FROM,
     "aggregates": "select {} " + FROM,
     "functions, also in conditions": "select {} as c " + FROM,
-    "arithmetic of `bigint` and `decimal`, in the select list with `AS`": "select {} as c " + FROM,
+    "case, and arithmetic of `bigint` and `decimal`, in the select list with `AS`": (
+        "select {} as c " + FROM
+    ),
     "groups": "select status " + FROM + " {}",
     "order": "select id, status " + FROM + " {}",
     "limits": "select id " + FROM + " {}",

@@ -41,8 +41,17 @@ def are_literals(present: TableState, values: Mapping[str, str]) -> bool:
         present: The table. A column that it does not have makes no difference.
         values: New values by column, as SQL.
     """
+    return not computed_values(present, values)
+
+
+def computed_values(present: TableState, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the new values that are not written out, so that SQL has to be asked for them."""
     types = dict(present.columns)
-    return all(name not in types or literal(text, types[name]) for name, text in values.items())
+    return {
+        name: text
+        for name, text in values.items()
+        if name in types and not literal(text, types[name])
+    }
 
 
 def set_index(shape: Shape, table: TableName, name: str) -> int:
@@ -155,19 +164,23 @@ class SetCells:
         schema: Of what it gives.
         indexes: Of the columns that are named, rising: the key's, and those that are set.
         keys: Of the key's; as many columns come in first.
-        cells: The new values, by column.
+        cells: The new values that are the same for all rows, by column.
+        computed: Of the columns whose new values come with the rows.
     """
 
     schema: pa.Schema
     indexes: tuple[int, ...]
     keys: Sequence[int]
     cells: Mapping[int, pa.Scalar]
+    computed: Sequence[int] = ()
 
     @classmethod
-    def of(cls, shape: Shape, cells: Mapping[int, pa.Scalar]) -> SetCells:
+    def of(
+        cls, shape: Shape, cells: Mapping[int, pa.Scalar], computed: Sequence[int] = ()
+    ) -> SetCells:
         """Make one for the rows of a table of a shape."""
-        indexes = tuple(sorted((*shape.keys, *cells)))
-        return cls(given_schema(shape.columns, indexes), indexes, shape.keys, cells)
+        indexes = tuple(sorted((*shape.keys, *cells, *computed)))
+        return cls(given_schema(shape.columns, indexes), indexes, shape.keys, cells, computed)
 
     def __call__(self, batches: Batches) -> Batches:
         """Take rows with provenance."""
@@ -180,7 +193,11 @@ class SetCells:
             yield self.batch(keys, ids, batch.column(BLOCK))
 
     def batch(
-        self, keys: Sequence[pa.Array], ids: pa.Array | None, versions: pa.Array
+        self,
+        keys: Sequence[pa.Array],
+        ids: pa.Array | None,
+        versions: pa.Array,
+        computed: Sequence[pa.Array] = (),
     ) -> pa.RecordBatch:
         """Make a batch of rows.
 
@@ -188,8 +205,10 @@ class SetCells:
             keys: The columns of their key.
             ids: Their ids, in a table without a key.
             versions: Those in which they were read.
+            computed: Their new values that are not the same for all.
         """
         count, own = len(versions), dict(zip(self.keys, keys, strict=True))
+        own |= dict(zip(self.computed, computed, strict=True))
         known = {
             SOURCE: pa.repeat(pa.scalar(0, TYPES[SOURCE]), count),
             LINE: pa.nulls(count, TYPES[LINE]),

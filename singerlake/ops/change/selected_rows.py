@@ -1,6 +1,6 @@
 """Rows that a condition selects, for update and delete: asked of DuckDB or of Spark.
 
-A condition that DuckDB answers as Spark does is asked in this process, if the change runs there.
+SQL that DuckDB answers as Spark does is asked in this process, if the change runs there.
 Either way, rows come by their keys and with their versions, and are asked again if others changed
 the same rows in the meantime.
 """
@@ -21,7 +21,7 @@ from singerlake.lake import Lake, Table
 from singerlake.log.table_state import TableState
 from singerlake.ops.change.change import ChangeStep, change
 from singerlake.ops.change.job import Changed
-from singerlake.ops.change.literal_rows import SetCells, are_literals, set_cells
+from singerlake.ops.change.literal_rows import SetCells, computed_values, set_cells, set_index
 from singerlake.ops.change.plan import ChangeOptions, Mode
 from singerlake.ops.change.row_set import GivenRows, RowSet, sent, unpacked
 from singerlake.rows.input.rows import special_names
@@ -55,29 +55,35 @@ class SelectedRows(GivenRows):
             OutsideError: DuckDB cannot tell which rows are meant as Spark does.
             InvalidQueryError: The condition or a value is not valid SQL.
         """
-        if isinstance(engine, LocalEngine) and self.where is not None:
-            return self._here(engine, present, self.where, source)
+        if isinstance(engine, LocalEngine):
+            return self._here(engine, present, source)
         from singerlake.ops.change.sql.selected_rows import Selection  # late: it imports PySpark
 
         self._held.close()
         selection = Selection(self.lake, self.table, self.where, self.values)
         return self._held.enter_context(selection).row_set(engine, present, source)
 
-    def _here(self, engine: LocalEngine, present: TableState, where: str, source: str) -> RowSet:
-        from singerlake.sql.local.condition import selecting
+    def _here(self, engine: LocalEngine, present: TableState, source: str) -> RowSet:
+        from singerlake.sql.local.condition import check_selection, selecting
         from singerlake.sql.local.query import query
 
         shape = shape_of(present)
-        step = SetCells.of(shape, set_cells(shape, present, self.values))
+        computed = computed_values(present, self.values)
+        check_selection(present, self.where, computed)  # columns may have other types by now
+        written = {name: one for name, one in self.values.items() if name not in computed}
+        places = [set_index(shape, present.table, name) for name in computed]
+        step = SetCells.of(shape, set_cells(shape, present, written), places)
         special = special_names(shape.names)
         names = [*(shape.key_names or [special.row_id]), special.row_version]
-        sql = selecting(present, names, where)
+        sql = selecting(present, names, self.where, [*computed.values()])
         with query(self.lake, sql, EngineChoice(LOCAL), row_metadata=True) as found:
+            own = len(names) - 1
             batches = [
                 step.batch(
-                    keys=columns[:-1] if shape.keys else [],
+                    keys=columns[:own] if shape.keys else [],
                     ids=None if shape.keys else columns[0],
-                    versions=columns[-1],
+                    versions=columns[own],
+                    computed=columns[own + 1 :],
                 )
                 for columns in (batch.columns for batch in found.batches())
             ]
@@ -118,13 +124,12 @@ def change_selected(
             return change(table, [ChangeStep(mode, rows, str(table.name))], options, choice)
 
     def here() -> Changed:
-        from singerlake.sql.local.condition import check_condition
-        from singerlake.sql.local.outside import OutsideError
+        from singerlake.sql.local.condition import check_selection
 
         head = table.snapshot()
-        if where is None or not are_literals(head, values):
-            raise OutsideError("a new value that is not written out")
-        check_condition(head, where)
+        for name in values:
+            set_index(shape_of(head), table.name, name)
+        check_selection(head, where, computed_values(head, values))
         return asked(None)
 
     return answers.first_here(choice, "a change", here, asked)

@@ -1,8 +1,8 @@
-"""Conditions on the rows of one table, as the statements that select these rows."""
+"""Conditions on the rows of one table, and new values, as statements that select these rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -15,38 +15,64 @@ from singerlake.sql.local.outside import OutsideError
 from singerlake.sql.local.relation_rows import columns_of
 from singerlake.sql.local.statement import Statement
 from singerlake.sql.local.text import parsed, plain
+from singerlake.sql.local.values import NESTED, same, words
 
 _BEFORE = "select * from t where ("
 _PARTS = {"expressions", "from_", "where"}
 
 
-def selecting(state: TableState, names: Sequence[str], where: str) -> str:
-    """Return the statement that selects columns of the rows for which a condition is true.
+def selecting(
+    state: TableState, names: Sequence[str], where: str | None, values: Sequence[str] = ()
+) -> str:
+    """Return the statement that selects rows for which a condition is true.
 
     Args:
         state: The table at its transaction.
-        names: The columns, as they are named.
-        where: A condition that :func:`check_condition` has let through.
+        names: The columns that it gives, as they are named.
+        where: A condition that :func:`check_selection` has let through; None for all rows.
+        values: Expressions that it has let through, which come behind the columns.
     """
-    columns = ", ".join(map(sql_tokens.quote, names))
+    chosen = [*map(sql_tokens.quote, names)]
+    chosen += [f"({value}\n) as value_{number}" for number, value in enumerate(values)]
     table = ".".join(map(sql_tokens.quote, (state.table.tap, state.table.stream)))
     at = f"{table} version as of '@{state.number}'"
-    return f"select {columns} from {at} where ({where}\n)"  # noqa: S608  # parsed, not run
+    sql = f"select {', '.join(chosen)} from {at}"  # noqa: S608  # parsed, not run
+    return sql if where is None else f"{sql} where ({where}\n)"
 
 
-def check_condition(state: TableState, where: str) -> None:
-    """Make sure that DuckDB answers a condition on the rows of a table as Spark does.
+def check_selection(state: TableState, where: str | None, values: Mapping[str, str]) -> None:
+    """Make sure that DuckDB answers a condition, and new values of rows, as Spark does.
 
     Args:
-        state: The table; the condition may name its columns, and those of row metadata.
+        state: The table; the SQL may name its columns, and those of row metadata.
+        where: The condition.
+        values: New values by column.
 
     Raises:
-        OutsideError: It is outside of the set, or more than a condition.
-        InvalidQueryError: It names a column that the table does not have.
+        OutsideError: One is outside of the set, or more than a condition or a value; or a value is
+            not of its column's type.
+        InvalidQueryError: One names a column that the table does not have.
     """
     columns: Columns = columns_of(state, row_metadata=True)
-    tree = _parsed(selecting(state, [columns[0][0]], where))
-    Statement(tree, lambda relation: (state.table, columns, len(relation.parts))).answered()
+    if where is not None:
+        _parsed(selecting(state, [columns[0][0]], where))
+    for text in values.values():
+        _check_value(text)
+    tree = parsed(selecting(state, [columns[0][0]], where, [*values.values()]))
+    found = Statement(tree, lambda relation: (state.table, columns, len(relation.parts)))
+    types = dict(state.columns)
+    for name, (_, one) in zip(values, found.answered().items[1:], strict=True):
+        if one.type.kind in NESTED or not same(one.type, types[name]) or one.aggregate:
+            raise OutsideError(f"{words(one.type)} as a new value of {words(types[name])}")
+
+
+def _check_value(text: str) -> None:
+    """Make sure that a text is one expression."""
+    tree = parsed(f"select ({text}\n) as v from t")  # noqa: S608  # parsed, not run
+    brackets = tree.expressions[0].this if len(tree.expressions) == 1 else None
+    more = {name for name, value in tree.args.items() if value} - {"expressions", "from_"}
+    if type(brackets) is not exp.Paren or more:  # such as: 1) as a, (2
+        raise OutsideError("something else than a value")
 
 
 def condition_tree(sql: str) -> exp.Expr:

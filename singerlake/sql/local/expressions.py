@@ -108,8 +108,9 @@ class Writer:
         if type(node) not in (exp.Column, *AGGREGATES, *FUNCTIONS):
             raise OutsideError(f"{called(node)} as a side of a comparison")
         found = self.write(node)
-        if found.arithmetic:  # which rows it is computed for is each engine's own affair
-            raise OutsideError("arithmetic in a comparison")
+        if found.may_give_up and not found.aggregate:
+            # Conditions are in the set or not, whatever the rows are.
+            raise OutsideError(f"a condition on {called(node)}")
         if found.type.kind in NESTED:
             raise OutsideError(f"a comparison of {words(found.type)}")
         return found

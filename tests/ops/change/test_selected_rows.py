@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from singerlake.lake import Lake, Table
 from singerlake.ops.change.job import Changed
 from singerlake.ops.change.plan import ChangeOptions, Mode
 from singerlake.ops.change.selected_rows import SelectedRows, change_selected
-from tests.build import commit_rows
+from singerlake.ops.update import UpdateOptions, update
+from tests.build import commit_rows, retype
 from tests.cli.call import run, run_json
 from tests.histories import here
 from tests.needs import MORE
@@ -76,8 +78,14 @@ def lake_of(lake: Lake, keys: list[str]) -> Table:
     return lake.find(NAME)[0]
 
 
-def outcome(table: Table, mode: Mode, where: str, choice: EngineChoice) -> Any:
-    values = {"s": "'new'", "b": "null"} if mode is Mode.UPDATE else {}
+def outcome(
+    table: Table,
+    mode: Mode,
+    where: str | None,
+    choice: EngineChoice,
+    values: dict[str, str] | None = None,
+) -> Any:
+    values = values or ({"s": "'new'", "b": "null"} if mode is Mode.UPDATE else {})
     try:
         done = change_selected(Lake(table.store), table, mode, where, values, choice=choice)
     except SingerlakeError as error:
@@ -112,6 +120,88 @@ def test_both_engines_change_the_same_rows(
     assert changed > most
 
 
+SETS: list[tuple[dict[str, str], str | None]] = [
+    ({"s": "concat(upper(s), ' was ', `a b``c`)", "d": "d * 2 - 0.5", "b": "null"}, "id > 1"),
+    ({"d": "d + d", "x": "coalesce(x, 1)"}, None),
+    ({"s": "case when b then 'yes' when x > 0 then s end -- or null", "b": "d > 0 or b"}, "d < 9"),
+    ({"b": "coalesce(b, __transaction = 2)", "s": "__row_id"}, "id = 2"),
+    ({"s": "nope"}, None),
+]
+
+
+@pytest.mark.usefixtures("each_operation")
+@pytest.mark.parametrize(
+    ("keys", "number"),
+    [
+        ("key", 0),
+        *(pytest.param(k, n, marks=MORE) for k in ("key", "none") for n in range(len(SETS))),
+    ],
+)
+def test_both_engines_set_the_same_values(
+    spark: SparkSession, lake: Lake, keys: str, number: int, tmp_path: Path
+) -> None:
+    lake_of(lake, KEYS[keys])
+    values, where = SETS[number]
+    found = []
+    for name, choice in (("here", HERE), ("spark", EngineChoice.of(spark=spark))):
+        copy = Lake.open(str(shutil.copytree(lake.store.uri, tmp_path / name)))
+        found.append(outcome(copy.find(NAME)[0], Mode.UPDATE, where, choice, values))
+    assert found[0] == found[1]
+    assert isinstance(found[0][0], Changed) == (values != SETS[-1][0])
+
+
+def test_computed_values_need_no_java(lake: Lake, no_java: EngineChoice) -> None:
+    table = lake_of(lake, ["id"])
+    done = update(lake, table, UpdateOptions({"d": "d * 2", "s": "'x'"}, where="id < 3"), no_java)
+    assert done.updated == 2
+    assert update(lake, table, UpdateOptions({"x": "coalesce(x, 7)"}), no_java).updated == 1
+    found = {row["id"]: row for row in here.rows(table)}
+    assert [found[n]["d"] for n in (1, 2, 3)] == [
+        Decimal("3.00"),
+        Decimal("-2.50"),
+        Decimal("1.50"),
+    ]
+    assert (found[1]["s"], found[3]["x"]) == ("x", 7.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"d": "d + id"}, r"decimal\(38,2\) \+ bigint"),
+        ({"d": "id + 1"}, r"bigint as a new value of decimal\(38,2\)"),
+        ({"s": "1) as a, (s"}, "something else than a value"),
+        ({"s": "s) as a from tap.s where (b"}, "needs Spark"),
+        ({"s": "max(s)"}, "a column that is neither in GROUP BY"),
+        ({"s": "(select max(s) from tap.s)"}, "needs Spark"),
+        ({"s": "upper(concat(s, 'é'))"}, "beyond ASCII"),
+    ],
+)
+def test_other_values_are_sparks(
+    lake: Lake, no_java: EngineChoice, values: dict[str, str], words: str
+) -> None:
+    table = lake_of(lake, ["id"])
+    with pytest.raises(UsageError, match=words):
+        change_selected(lake, table, Mode.UPDATE, "id = 1", values, choice=HERE)
+    with pytest.raises(UsageError, match="Java starts"):
+        change_selected(lake, table, Mode.UPDATE, "id = 1", values, choice=no_java)
+    assert table.snapshot().number == 2
+
+
+def test_a_column_that_gets_another_type_meanwhile_is_left_to_spark(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = lake_of(lake, ["id"])
+    row_set = SelectedRows.row_set
+
+    def late(self: SelectedRows, engine: Any, present: Any, source: str) -> Any:
+        retype(lake.store, table.snapshot(), "x")  # as text
+        return row_set(self, engine, table.snapshot(), source)
+
+    monkeypatch.setattr(SelectedRows, "row_set", late)
+    with pytest.raises(UsageError, match="a choice between|needs Spark"):
+        change_selected(lake, table, Mode.UPDATE, "id = 1", {"x": "coalesce(x, 1)"}, choice=HERE)
+
+
 @pytest.mark.parametrize("keys", KEYS)
 def test_rows_are_changed_in_this_process(lake: Lake, no_java: EngineChoice, keys: str) -> None:
     table = lake_of(lake, KEYS[keys])
@@ -138,7 +228,7 @@ def test_three_valued_logic_selects_what_is_true(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("upper(s) = 'A'", r"a change with the function upper\(\) needs Spark: use the engine"),
+        ("upper(s) = 'A'", r"a condition on the function upper\(\) needs Spark: use the engine"),
         ("true) or (true", "a change with something else than a condition"),
         ("id = 1) group by (id", "a change with something else than a condition"),
         ("id = 1) order by (id", "a change with something else than a condition"),
@@ -168,8 +258,8 @@ def test_engines_are_chosen_as_for_a_query(lake: Lake, no_java: EngineChoice) ->
     for choice in (spark, large):
         with pytest.raises(UsageError, match="Java starts"):
             change_selected(lake, table, Mode.DELETE, "id = 1", choice=choice)
-    with pytest.raises(UsageError, match="a new value that is not written out needs Spark"):
-        change_selected(lake, table, Mode.UPDATE, "id = 1", {"d": "d + 1"}, choice=HERE)
+    with pytest.raises(UsageError, match="a change with the sign / needs Spark"):
+        change_selected(lake, table, Mode.UPDATE, "id = 1", {"d": "d / 1"}, choice=HERE)
     with pytest.raises(InvalidQueryError, match="there is no column `idd`: did you mean id of"):
         change_selected(lake, table, Mode.DELETE, "idd = 1", choice=no_java)
     with pytest.raises(UsageError, match="is part of the key of"):
@@ -232,7 +322,10 @@ def test_commands_need_no_java(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> N
     assert run_json(lake, "update", NAME, *sets)["updated"] == 2
     assert run_json(lake, "delete", NAME, "--where", "d = 7")["deleted"] == 2
     refused = run(lake, "delete", NAME, "--where", "id + 1 = 2", "--engine", "local")
-    assert (refused.exit_code, "a change with the sign + needs Spark" in refused.stderr) == (
+    assert (
+        refused.exit_code,
+        "a change with ADD as a side of a comparison needs" in refused.stderr,
+    ) == (
         2,
         True,
     )
