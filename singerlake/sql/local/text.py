@@ -27,6 +27,9 @@ _BEFORE_BRACKETS = frozenset(
     """.split()  # noqa: SIM905  # twenty words
 )
 """Words before a bracket that are no functions."""
+_BETWEEN = frozenset(["+", "AND", "OR"])
+"""What stands between two values."""
+_AHEAD = _BEFORE_BRACKETS | {"CASE"}
 MOST_BYTES = 100_000
 """A longer statement is Spark's: to read its tree takes a stack that grows with it."""
 _SIGNS = frozenset("(),.*=<>!-+")
@@ -80,6 +83,9 @@ def plain(sql: str) -> str:
 
 
 def _check(before: Token, token: Token) -> None:
+    # sqlglot passes these over if nothing is before them: +s, where and(flag).
+    if token.text.upper() in _BETWEEN and not _ends_value(before):
+        raise OutsideError(f"{token.text} without a value before it")
     if token.kind == "sign":
         _check_sign(before, token)
     elif before.text == "!":
@@ -94,6 +100,11 @@ def _check(before: Token, token: Token) -> None:
         _check_text(before, token)
 
 
+def _ends_value(token: Token) -> bool:
+    """Tell whether a value may end with a token."""
+    return token.text == ")" if token.kind == "sign" else token.text.upper() not in _AHEAD
+
+
 def _check_sign(before: Token, token: Token) -> None:
     pair = f"{before.text}{'' if before.end == token.start else ' '}{token.text}"
     if token.text not in _SIGNS:
@@ -101,8 +112,6 @@ def _check_sign(before: Token, token: Token) -> None:
     compares = before.text in _COMPARES and token.text in _COMPARES
     if (compares and pair not in _PAIRS) or (before.text == "!" and pair != "!="):
         raise OutsideError(f"the sign {pair}")
-    if token.text == "+" and before.kind == "sign" and before.text != ")":
-        raise OutsideError("the sign + before a number")
     if token.text == "(" and before.kind in ("word", "quoted"):
         name = before.text.upper()
         if name not in FUNCTIONS and name not in _BEFORE_BRACKETS:
