@@ -16,7 +16,6 @@ from singerlake.format.names import TableName
 from singerlake.lake import Lake, Table
 from singerlake.ops.vacuum import plan as plans
 from singerlake.ops.vacuum.plan import Vacuumed, VacuumOptions, VacuumPlan
-from singerlake.ops.vacuum.run import run
 
 
 def plan(table: Table, options: VacuumOptions) -> VacuumPlan:
@@ -54,6 +53,8 @@ def vacuum(
     wanted = wanted or plan(table, options)
     if wanted.needs_no_run:
         return Vacuumed(table.name, kept=wanted.garbage.kept)
+    from singerlake.ops.vacuum.run import run  # Arrow, which most runs from cron do not need
+
     return run(table, options, choice, wanted)
 
 
