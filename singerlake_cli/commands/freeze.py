@@ -174,28 +174,48 @@ def command(
         )
     projections = _publishing(lake, lake_table, file) if publish else []
     options = FreezeOptions(
-        None, label, comment, again, allow_violations, pointer, require, signer=signer, named=named
+        named=named,
+        label=label,
+        comment=comment,
+        again=again,
+        allow_violations=allow_violations,
+        pointer=pointer,
+        require=require,
+        signer=signer,
     )
     with working(f"freezing {lake_table.name}"):
         frozen = freeze(lake_table, options, choice)
     if not frozen.new:
         note_comment(shared, frozen.version.comment, comment)
-    document = {**version_json(frozen.version), "new": frozen.new}
     if not publish:
+        document = {**version_json(frozen.version), "new": frozen.new}
         shared.output.result(lambda: document, lambda: _say(lake_table, frozen))
         return
+    _publish(shared, lake, lake_table, frozen, projections, choice)
+
+
+def _publish(
+    shared: Shared,
+    lake: Lake,
+    table: Table,
+    frozen: Frozen,
+    projections: list[Projection],
+    choice: EngineChoice,
+) -> None:
+    """Publish a version, and print both results."""
     from singerlake.ops.publish.outcome import PublishOptions
     from singerlake_cli.publishing import as_json, end, outcomes, say
 
     done = list(outcomes(lake, projections, PublishOptions(), choice))
 
     def print_both() -> None:
-        _say(lake_table, frozen)
+        _say(table, frozen)
         for outcome in done:
             say(outcome)
 
     published = [as_json(outcome) for outcome in done]
-    shared.output.result(lambda: {**document, "published": published}, print_both)
+    document = {**version_json(frozen.version), "new": frozen.new, "published": published}
+    shared.output.result(lambda: document, print_both)
     end(shared, done)
 
 
