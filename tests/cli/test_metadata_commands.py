@@ -437,7 +437,15 @@ def test_help_names_every_command_and_exit_code() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("args", [["--help"], ["ls"], ["versions", "tap-shop.orders"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--help"],
+        ["ls"],
+        ["versions", "tap-shop.orders"],
+        ["vacuum", "tap-shop.orders", "--only", "delete"],  # which finds nothing to do
+    ],
+)
 def test_metadata_commands_import_nothing_heavy(filled: Lake, args: list[str]) -> None:
     """The promise is 0.3 s; what would break it is an import, and that can be tested."""
     code = (
