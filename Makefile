@@ -178,7 +178,7 @@ soak: .venv/installed-dev
 model: .venv/installed-dev
 	$(BIN)/python -m model $(ARGS)
 
-bench: .venv/installed-bench
+bench: .venv/installed-bench .venv-duckdb/installed
 	$(BIN)/python -m bench $(ARGS)
 
 clean:

@@ -7,7 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.harness import BIN, Case, Cost, Times, command, machine, messages, number, rounds, timed
+from bench.harness import (
+    BIN,
+    Case,
+    Cost,
+    Times,
+    command,
+    machine,
+    messages,
+    number,
+    rounds,
+    timed,
+)
 from bench.harness import times_table as table_of
 from bench.query import sync
 
@@ -19,13 +30,6 @@ import sys, duckdb
 sql = f"select count(*), max(id) from read_parquet({sys.argv[1:]!r})"
 assert duckdb.sql(sql).fetchall() == [(1000, 999)]
 """,
-    "DuckLake": """
-import sys, duckdb
-c = duckdb.connect()
-c.execute("load ducklake")
-c.execute("attach 'ducklake:' || ? as lake", [sys.argv[1]])
-assert c.sql("select count(*), max(id) from lake.rows").fetchall() == [(1000, 999)]
-""",
     "PySpark on its Parquet": """
 import sys
 from pyspark.sql import SparkSession, functions as F
@@ -36,12 +40,25 @@ spark.stop()
 """,
 }
 """Programs that answer the same question from a cold shell."""
+OPEN_DUCKLAKE = """
+import sys, duckdb, duckdb_extension_ducklake
+path = duckdb_extension_ducklake.__path__[0]
+c = duckdb.connect()
+c.execute(f"load '{path}/extensions/v{duckdb.__version__}/ducklake.duckdb_extension'")
+c.execute(f"attach 'ducklake:{sys.argv[1]}' as lake")
+"""
+FILL_DUCKLAKE = "c.execute(f'create table lake.rows as from read_parquet({sys.argv[2:]!r})')"
+ASK_DUCKLAKE = """
+assert c.sql("select count(*), max(id) from lake.rows").fetchall() == [(1000, 999)]
+"""
+DUCKLAKE_PYTHON = Path(__file__).parents[1] / ".venv-duckdb" / "bin" / "python"
+"""Has the release of DuckDB for which DuckLake's extension comes as a wheel."""
 SPARK_RATIO = 1.2
 """How much longer a read through the source may take than Spark's own of the same files."""
 
 
 def run(folder: Path, rows: int, count: int) -> str:
-    cold, without = _cold(folder / "small", max(5, count))
+    cold = _cold(folder / "small", max(5, count))
     state, files = _version(folder / "large", rows)
     read = rounds(_reads(state, files, rows), max(3, count), warm_up=True)
     spark = rounds(_on_spark(folder / "large", files, rows), max(3, count), warm_up=True)
@@ -49,7 +66,7 @@ def run(folder: Path, rows: int, count: int) -> str:
         [
             machine("duckdb", "polars", "pyarrow", "pyspark"),
             f"The first answer (`count(*), max(id)`) about a version of {SMALL:,} rows, from a cold "
-            f"shell to the end of the process{without}:",
+            "shell to the end of the process (DuckLake with DuckDB 1.5.5):",
             table_of(cold),
             f"A row by its id, and one hundredth of {rows:,} rows by a range of ids, one column:",
             table_of(read),
@@ -76,7 +93,7 @@ def _version(folder: Path, rows: int) -> tuple[Any, list[str]]:
     return state, [str(file) for file in files]
 
 
-def _cold(folder: Path, count: int) -> tuple[dict[str, Times], str]:
+def _cold(folder: Path, count: int) -> dict[str, Times]:
     _, files = _version(folder, SMALL)
     sql = "select count(*) as n, max(id) as last from b.stream_0.1"
     ours = [BIN / "singerlake", "--lake", folder / "lake", "query", sql]
@@ -84,34 +101,16 @@ def _cold(folder: Path, count: int) -> tuple[dict[str, Times], str]:
         "singerlake query": lambda: command(ours),
         "singerlake query --engine spark": lambda: command([*ours, "--engine", "spark"]),
     }
-    without = ""
     for name, program in COLD.items():
-        arguments: list[str] = files
-        if name == "DuckLake":
-            if (made := _ducklake(folder / "rows.ducklake", files)) is None:
-                without = "; DuckLake's extension could not be loaded here"
-                continue
-            arguments = [made]
-        cases[name] = _program(program, arguments)
-    return rounds(cases, count, warm_up=True), without
+        cases[name] = _program(sys.executable, program, files)
+    ducklake = str(folder / "rows.ducklake")
+    _program(DUCKLAKE_PYTHON, OPEN_DUCKLAKE + FILL_DUCKLAKE, [ducklake, *files])()
+    cases["DuckLake"] = _program(DUCKLAKE_PYTHON, OPEN_DUCKLAKE + ASK_DUCKLAKE, [ducklake])
+    return rounds(cases, count, warm_up=True)
 
 
-def _program(text: str, arguments: list[str]) -> Case:
-    return lambda: command([sys.executable, "-c", text, *arguments])
-
-
-def _ducklake(path: Path, files: list[str]) -> str | None:
-    import duckdb
-
-    connection = duckdb.connect()
-    try:
-        connection.execute("install ducklake")
-        connection.execute("load ducklake")
-    except duckdb.Error:
-        return None
-    connection.execute(f"attach 'ducklake:{path}' as lake")
-    connection.execute(f"create table lake.rows as from read_parquet({files!r})")
-    return str(path)
+def _program(python: Path | str, text: str, arguments: list[str]) -> Case:
+    return lambda: command([python, "-c", text, *arguments])
 
 
 def _reads(state: Any, files: list[str], rows: int) -> dict[str, Case]:

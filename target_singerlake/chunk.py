@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
+from singerlake.format.nesting import has_deep_record
+
 T = TypeVar("T")
 
 _FIRST = itemgetter(0)
@@ -57,7 +59,9 @@ class Chunk:
         for start in _RECORD_STARTS:
             if self.data.startswith(start):
                 borders = self.data.count(b"}\n" + start)
-                return borders == self.count - 1 and self.data.endswith(b"}\n") and self._is_utf8()
+                return (
+                    borders == self.count - 1 and self.data.endswith(b"}\n") and self._is_readable()
+                )
         return False
 
     @cached_property
@@ -70,7 +74,7 @@ class Chunk:
             ends = set(map(_LAST, self.lines))
             if ends == _CR:
                 ends = set(map(_BEFORE_LAST, self.lines))
-            return (set(map(_FIRST, self.lines)), ends) == _BRACES and self._is_utf8()
+            return (set(map(_FIRST, self.lines)), ends) == _BRACES and self._is_readable()
         except IndexError:  # an empty line
             return False
 
@@ -107,9 +111,10 @@ class Chunk:
             return None
         return messages if len(messages) == self.count else None
 
-    def _is_utf8(self) -> bool:
-        """Check what decoders skip over in raw values."""
+    def _is_readable(self) -> bool:
+        """Check what decoders skip over in raw values: UTF-8, and how deeply these are nested."""
         try:
-            return self.data.isascii() or bool(self.data.decode("utf-8"))
+            is_utf8 = self.data.isascii() or bool(self.data.decode("utf-8"))
         except UnicodeDecodeError:
             return False
+        return is_utf8 and not has_deep_record(self.data)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from singerlake.format import times
+from singerlake.format.nesting import MAX_LEVELS, too_deep
 from target_singerlake.errors import InvalidLineError
 from target_singerlake.values import Int64
 
@@ -115,15 +116,20 @@ def decode_line(line: bytes, number: int) -> Message:
     """
     try:
         line.decode("utf-8")
-        return ANY.decode(line)
+        message = ANY.decode(line)
     except UnicodeDecodeError as error:
         raise InvalidLineError(f"line {number} is not UTF-8 text: {error.reason}") from error
     except msgspec.ValidationError as error:
         raise InvalidLineError(_describe(line, number, str(error))) from error
     except msgspec.DecodeError as error:
         raise InvalidLineError(f"line {number} is not JSON: {error}: {_shorten(line)}") from error
-    except RecursionError as error:
-        raise InvalidLineError(f"line {number} is nested too deeply: {_shorten(line)}") from error
+    except RecursionError:
+        message = None
+    if message is None or too_deep(line):
+        raise InvalidLineError(
+            f"line {number} is nested more than {MAX_LEVELS} levels deep: {_shorten(line)}"
+        )
+    return message
 
 
 def time_of(line: bytes, received: str) -> str:

@@ -17,7 +17,7 @@ from singerlake import __version__
 from tests.meltano.project import ENVIRONMENT, ROOT, installed
 
 pytestmark = pytest.mark.usefixtures("environments")
-VERSIONS = ("3.13", "3.10", "3.12", "3.11")
+VERSIONS = ("3.14", "3.10", "3.13", "3.12", "3.11")
 """The supported ones; the oldest and the newest first, for they differ most."""
 ANY = "any"
 PACKAGES = (

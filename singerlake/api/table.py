@@ -191,6 +191,7 @@ class Table(lake.Table):
         *,
         comment: str | None = None,
         transaction: int | None = None,
+        time: datetime | str | None = None,
         allow_violations: bool = False,
         again: bool = False,
         pointer: str | None = None,
@@ -207,6 +208,7 @@ class Table(lake.Table):
             label: A name that can stand for the version's number.
             comment: Why; kept with the version if it is a new one.
             transaction: Whose state; the last by default.
+            time: Instead, the state that was the newest then. Times are as for :meth:`at`.
             allow_violations: Even if rows break a constraint; the version says so.
             again: Make a new version even if the state has one.
             pointer: A pointer that is moved to the version; see :meth:`point`.
@@ -219,8 +221,9 @@ class Table(lake.Table):
             spark: The session to use; it means Spark.
 
         Raises:
-            NotFoundError: There is no such table or transaction.
-            UsageError: The label cannot be one or is taken.
+            NotFoundError: There is no such table or transaction, or it is younger than the time.
+            UsageError: The label cannot be one or is taken, two states are named, or a time is
+                none.
             ConflictError: The label was taken meanwhile, or a vacuum came in between.
             DamagedError: A row cannot be read under the table's schema, or breaks its rules.
             RequirementsError: The snapshot does not meet a requirement. Nothing is frozen.
@@ -230,7 +233,7 @@ class Table(lake.Table):
         from singerlake.ops.sign.openssh import SigningKey
 
         options = FreezeOptions(
-            at=transaction,
+            named=_namings(None, transaction, time),
             label=label,
             comment=comment,
             again=again,

@@ -19,6 +19,7 @@ from singerlake.errors import NotFoundError, SingerlakeError, UsageError
 from singerlake.format import metadata, times
 from singerlake.format.metadata import Bookmark, Span
 from singerlake.format.names import TableName, bookmark_lock
+from singerlake.format.nesting import MAX_LEVELS, too_deep
 from singerlake.lake import Lake
 from singerlake.log import bookmarks
 from singerlake.log.acknowledged import Acknowledged, acknowledged_by, turned_back_to
@@ -93,17 +94,22 @@ def parse_bookmark(data: bytes) -> GivenBookmark:
     Raises:
         UsageError: It is not one; what is wrong is said.
     """
+    deep = too_deep(data)
     try:
         given = _GIVEN.decode(data)
         for one in (given.completed, given.partial):
             _state_of(bytes(one))
     except RecursionError:
-        raise UsageError("standard input is not a bookmark: it is nested too deeply") from None
+        deep = True
     except (ValueError, msgspec.DecodeError) as error:
         raise UsageError(
             f'standard input is not a bookmark: {error}; write {{"completed": {{"singer_state": '
             f'{{…}}}}, "partial": {{}}}}'
         ) from None
+    if deep:
+        raise UsageError(
+            f"standard input is not a bookmark: it is nested more than {MAX_LEVELS} levels deep"
+        )
     for name in ("completed", "partial"):
         if bytes(getattr(given, name)).lstrip()[:1] not in (b"{", b"n"):
             raise UsageError(f"standard input is not a bookmark: {name} must be an object or null")

@@ -35,8 +35,9 @@ def cite_query(
         choice: The engines that may run it.
 
     Raises:
-        UsageError: It reads a head or a transaction, or no table; or a column has no place in a
-            lake, so that its values have no fingerprint; or its rows may differ from run to run.
+        UsageError: It reads a head, a transaction or a pointer, or no table; or a column has no
+            place in a lake, so that its values have no fingerprint; or its rows may differ from
+            run to run.
         InvalidQueryError: It is not a SELECT.
         NotFoundError: It names a table or a version that is not there.
     """
@@ -80,6 +81,11 @@ def _version_of(source: Source) -> TableRef:
             f"the query reads {source.table} at transaction {source.transaction}, whose snapshot "
             f"may expire: freeze it (singerlake freeze {source.table}), and name the version in "
             "the query"
+        )
+    if source.pointer is not None:
+        raise UsageError(
+            f"the query reads {source.table}{source.pointer}, a pointer, which may move: name "
+            f"{source.table}.{source.version} in the query"
         )
     return TableRef(source.table, str(source.version))
 

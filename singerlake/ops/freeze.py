@@ -28,6 +28,7 @@ from singerlake.lake import Table
 from singerlake.lineage import told
 from singerlake.log import conflicts, versions
 from singerlake.log.commit import commit, current_user, draft_entry, new_writer_id
+from singerlake.log.requested_state import Naming, requested_transaction
 from singerlake.log.table_state import TableState
 from singerlake.log.writer import update_checkpoint
 from singerlake.ops.point import Pointed, point, pointer_name
@@ -65,6 +66,7 @@ class FreezeOptions:
         signer: Signs the version, in a transaction of its own.
         instead: Finds, in the table as it is then, a version that will do; by default one of the
             same state, with the label, unless ``again``.
+        named: What the caller was given that may name a transaction, instead of ``at``.
     """
 
     at: int | None = None
@@ -77,6 +79,7 @@ class FreezeOptions:
     met: Sequence[str] | None = None
     signer: Signer | None = None
     instead: Callable[[TableState], FrozenVersion | None] | None = None
+    named: Sequence[Naming] = ()
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,9 @@ def freeze(
         options: What to freeze; the head by default.
 
     Raises:
-        NotFoundError: There is no such table or transaction.
-        UsageError: The label cannot be one or is taken, or the log is lost.
+        NotFoundError: There is no such table or transaction, or the table is younger than the time.
+        UsageError: The label cannot be one or is taken, the log is lost, or two snapshots are
+            named, or a time is none.
         ConflictError: The label was taken meanwhile, or a vacuum came in between.
         DamagedError: A row cannot be read under the table's schema.
         MisfitsError: A value does not fit its column.
@@ -167,6 +171,9 @@ def _pointed(table: Table, began: TableState, name: str, done: Frozen) -> Frozen
 
 
 def _frozen(table: Table, head: TableState, options: FreezeOptions, choice: EngineChoice) -> Frozen:
+    if any(one.value is not None for one in options.named):  # or else the head, which may grow
+        head.check_log()
+        options = replace(options, at=requested_transaction(head, *options.named)[1])
     required: Sequence[Requirement] = ()
     if options.met is None:
         required = annotated.required(table.store, [table.name], options.require)[table.name]

@@ -51,6 +51,7 @@ class Source:
         misfits: The number of values replaced per column because they do not fit it.
         commit: That transaction's id.
         erased: The last transaction that had erased rows of the table by then; 0 for none.
+        pointer: The pointer, such as ``@current``, by which the query named the version.
     """
 
     table: TableName
@@ -59,6 +60,7 @@ class Source:
     misfits: Mapping[str, int] = field(default_factory=dict, hash=False)
     commit: str = ""
     erased: int = 0
+    pointer: str | None = None
 
     def __str__(self) -> str:
         suffix = "" if self.version is None else f".{self.version}"
@@ -88,6 +90,7 @@ class Tables:
     leases: list[ReaderLease] = field(default_factory=list)
     turned: dict[TableName, int | None] = field(default_factory=dict)
     _heads: dict[TableName, TableState] = field(default_factory=dict)
+    _pointers: dict[tuple[TableName, int], str] = field(default_factory=dict)
     _known: list[TableName] | None = None
 
     @property
@@ -116,7 +119,11 @@ class Tables:
             return name, head.at_time(relation.timestamp), None
         if pinned is not None:
             frozen, snapshot = self._named(head, pinned)
-            return name, snapshot, None if frozen is None else frozen.number
+            if frozen is None:
+                return name, snapshot, None
+            if pinned.startswith("@"):
+                self._pointers[name, frozen.number] = pinned
+            return name, snapshot, frozen.number
         self._check_transaction(head)
         return name, head.at(self.heads.get(name, head.number)), None
 
@@ -144,8 +151,9 @@ class Tables:
         misfits: Mapping[str, int],
     ) -> None:
         """Note what is read of a table, for people and for the next query."""
+        pointer = None if number is None else self._pointers.get((name, number))
         self.sources[(name, snapshot.number, number)] = Source(
-            name, number, snapshot.number, misfits, snapshot.commit, snapshot.erased_at
+            name, number, snapshot.number, misfits, snapshot.commit, snapshot.erased_at, pointer
         )
 
     def find(self, parts: tuple[str, ...]) -> tuple[TableName, str | None]:

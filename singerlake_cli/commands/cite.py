@@ -45,7 +45,7 @@ def command(shared: Shared, cited: str, form: str, choice: EngineChoice) -> None
     engine and in any order of the rows.
 
     Heads and transactions cannot be cited, because they move or expire: freeze them first. A
-    pointer is cited as the version that it names now.
+    pointer is cited as the version that it names now, but a SELECT must name versions itself.
 
     \b
     singerlake cite tap-shop.orders.2

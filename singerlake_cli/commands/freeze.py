@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import click
 
 from singerlake.errors import UsageError
 from singerlake.lake import Lake, Table
+from singerlake.log.requested_state import Naming
 from singerlake.publish.projection import Projection
 from singerlake_cli import output
 from singerlake_cli.lake_versions import (
@@ -39,6 +41,11 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     metavar="NUMBER",
     help="Freeze the snapshot at this transaction.  [default: the last]",
+)
+@click.option(
+    "--time",
+    metavar="TIME",
+    help="Freeze the snapshot that was the newest at this time, such as 2026-11-20T12:00Z.",
 )
 @click.option(
     "--allow-violations",
@@ -94,6 +101,7 @@ def command(
     label: str | None,
     comment: str | None,
     transaction: int | None,
+    time: str | None,
     allow_violations: bool,
     again: bool,
     pointer: str | None,
@@ -133,6 +141,7 @@ def command(
     singerlake freeze tap-shop.orders
     singerlake freeze tap-shop.orders --label 2026-q3 --comment "as reported"
     singerlake freeze tap-shop.orders --transaction 17
+    singerlake freeze tap-shop.orders --time 2026-11-20T12:00Z
     singerlake freeze tap-shop.orders --publish
     singerlake freeze tap-shop.orders --require "rows > 0" --require "deleted < 5%" --as current
     singerlake freeze tap-shop.orders --sign ~/.ssh/id_ed25519
@@ -148,11 +157,11 @@ def command(
         raise UsageError("either name the tables or taps to freeze, or use --all")
     if file is not None and not publish:
         raise UsageError("--projections requires --publish")
-    lake = shared.lake()
+    lake, named = shared.lake(), _namings(transaction, time)
     many = every or len(tables) > 1 or "." not in tables[0]
     chosen = choose(lake, tables, every=every) if many else None
     if chosen is not None and not chosen.alone:
-        _check_many(transaction, pointer, publish=publish)
+        _check_many(named, pointer, publish=publish)
         wanted = LakeFreezeOptions(
             label, comment, again, allow_violations, chosen.named, require, signer
         )
@@ -161,32 +170,52 @@ def command(
     lake_table, ref = lake.find(tables[0])
     if ref.version is not None:
         raise UsageError(
-            f"{ref} is frozen already; to freeze an earlier snapshot use --transaction"
+            f"{ref} is frozen already; to freeze an earlier snapshot use --transaction or --time"
         )
     projections = _publishing(lake, lake_table, file) if publish else []
     options = FreezeOptions(
-        transaction, label, comment, again, allow_violations, pointer, require, signer=signer
+        named=named,
+        label=label,
+        comment=comment,
+        again=again,
+        allow_violations=allow_violations,
+        pointer=pointer,
+        require=require,
+        signer=signer,
     )
     with working(f"freezing {lake_table.name}"):
         frozen = freeze(lake_table, options, choice)
     if not frozen.new:
         note_comment(shared, frozen.version.comment, comment)
-    document = {**version_json(frozen.version), "new": frozen.new}
     if not publish:
+        document = {**version_json(frozen.version), "new": frozen.new}
         shared.output.result(lambda: document, lambda: _say(lake_table, frozen))
         return
+    _publish(shared, lake, lake_table, frozen, projections, choice)
+
+
+def _publish(
+    shared: Shared,
+    lake: Lake,
+    table: Table,
+    frozen: Frozen,
+    projections: list[Projection],
+    choice: EngineChoice,
+) -> None:
+    """Publish a version, and print both results."""
     from singerlake.ops.publish.outcome import PublishOptions
     from singerlake_cli.publishing import as_json, end, outcomes, say
 
     done = list(outcomes(lake, projections, PublishOptions(), choice))
 
     def print_both() -> None:
-        _say(lake_table, frozen)
+        _say(table, frozen)
         for outcome in done:
             say(outcome)
 
     published = [as_json(outcome) for outcome in done]
-    shared.output.result(lambda: {**document, "published": published}, print_both)
+    document = {**version_json(frozen.version), "new": frozen.new, "published": published}
+    shared.output.result(lambda: document, print_both)
     end(shared, done)
 
 
@@ -198,13 +227,22 @@ def _say(table: Table, frozen: Frozen) -> None:
         output.say(pointer_words(table.name, frozen.pointer))
 
 
-def _check_many(transaction: int | None, pointer: str | None, *, publish: bool) -> None:
+def _namings(transaction: int | None, time: str | None) -> tuple[Naming, ...]:
+    return (
+        Naming("--transaction", "transaction", transaction),
+        Naming("--time", "time", time),
+    )
+
+
+def _check_many(named: Sequence[Naming], pointer: str | None, *, publish: bool) -> None:
     if pointer is not None:
         raise UsageError("--as is for one table: use --label to name a lake version")
-    if transaction is not None:
-        raise UsageError(
-            "--transaction needs a single table: several tables are frozen at one moment"
-        )
+    for one in named:
+        if one.value is not None:
+            raise UsageError(
+                f"{one.option} needs a single table: several tables are frozen together as they "
+                "are now"
+            )
     if publish:
         raise UsageError(
             "--publish needs a single table: publish the tables of a lake version with: "

@@ -22,7 +22,7 @@ from singerlake_cli.shared import Shared, exit_with
 RECENT = 6
 """So many transactions back the sparkline goes."""
 _OF_REFUSED = "of rejected lines"
-DROPPED_FIRST = ("recent", "versions", "head", "size", "last sync")
+DROPPED_FIRST = ("recent", "last freeze", "versions", "head", "size", "last sync")
 """Columns that a narrow terminal leaves out, those that matter least first."""
 
 
@@ -43,8 +43,9 @@ def command(shared: Shared, tap: str | None, measured: bool, dropped: bool) -> N
 
     "records" counts all records that were written, including replaced and deleted ones, so a table
     may have fewer rows. "head" is the last transaction. "recent" is a chart of the records in the
-    last transactions, newest on the right. "rejected" counts quarantined records (the target's
-    setting invalid_records).
+    last transactions, newest on the right. "last freeze" is when the newest version was frozen, and
+    shown if a table has one. "rejected" counts quarantined records (the target's setting
+    invalid_records).
 
     With --sizes, "size" is the size of the data, and "store" that of the whole table, with
     materialized snapshots, log and files to be deleted. "small" counts files that `vacuum` would
@@ -124,6 +125,7 @@ def _described(snapshot: TableState, repeated: Repeats | None) -> dict[str, Any]
         "transactions": snapshot.number,
         "versions": len(snapshot.frozen),
         "last_sync": last_sync(snapshot.own_transactions),
+        "last_freeze": snapshot.frozen[-1].time if snapshot.frozen else None,
         "recent": [t.rows for t in writes[-RECENT:]],
         "repeats": asdict(repeated) if repeated else None,
     }
@@ -199,6 +201,8 @@ def _print(
     if not tables:
         output.say(also or empty)
         return
+    # A column of dashes would take room from the others, and 80 columns have little to spare.
+    frozen = any(t["last_freeze"] for t in tables)
     rows: list[tuple[object, ...]] = [
         (
             shown[t["table"]],
@@ -207,6 +211,7 @@ def _print(
             t["transactions"],
             t["versions"] or None,
             output.ago(t["last_sync"]) if t["last_sync"] else None,
+            *([output.ago(t["last_freeze"]) if t["last_freeze"] else None] if frozen else []),
             output.sparkline(t["recent"]) or None,
         )
         for t in tables
@@ -218,6 +223,7 @@ def _print(
         "head>",
         "versions>",
         "last sync",
+        *(["last freeze"] if frozen else []),
         "recent",
     )
     if any(t["rejected"] for t in tables):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--file",
     "source",
     type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
-    help="A file of statements with a ; between them, in the place of SQL; - is standard input.",
+    help="A file of statements, separated by ; (instead of SQL); - is standard input.",
 )
 @results.row_options
 @click.option(
@@ -83,10 +83,10 @@ def command(
     Simple statements on tables that are small or materialized are answered in this process, all
     others on Spark.
 
-    Write a table as tap.stream, a version of it as tap.stream.2, and its state at a transaction
-    as tap.stream.`@17`. Write dashes as underscores, or put the name in backticks. SELECT only.
-    The answer names the transaction of each table that it read. Pass it to the next query as
-    --if-transaction, and both read the same snapshot.
+    Write a table as tap.stream, a version of it as tap.stream.2, and its snapshot at a transaction
+    as tap.stream.`@17`. Write dashes as underscores, or put the name in backticks. Only SELECT is
+    allowed. The answer names the transaction of each table that it read. Pass it to the next query
+    as --if-transaction, and both read the same snapshot.
 
     Several statements, as several arguments, with a ; between them or in a file, are answered one
     after another, up to the first that fails; Spark starts once for all of them. With --output

@@ -16,6 +16,7 @@ from msgspec import Raw
 from singerlake.errors import InputError
 from singerlake.format import messages as built
 from singerlake.format import times
+from singerlake.format.nesting import MAX_LEVELS, too_deep
 from target_singerlake import messages, non_finite
 from target_singerlake.batches import proving
 from target_singerlake.batches.clean_up import CleanUp
@@ -284,23 +285,30 @@ class BatchIntake:
         """Read a line that is JSON, or is made so if the settings say so."""
         try:
             line.decode("utf-8")
-            return _RAW.decode(line)
+            raw = _RAW.decode(line)
         except UnicodeDecodeError as error:
             raise InvalidLineError(f"line {place} is not UTF-8 text: {error.reason}") from error
-        except RecursionError as error:
-            raise InvalidLineError(f"line {place} is nested too deeply") from error
+        except RecursionError:
+            raw = None
         except msgspec.DecodeError as error:
-            if self._how != non_finite.FAIL:
-                whole = non_finite.mended(line, self._how)
-                try:
-                    raw = _RAW.decode(whole)
-                except (msgspec.DecodeError, RecursionError):
-                    pass
-                else:
-                    self._progress.mended += 1
-                    return raw
-            shown_ = line[:80].decode("utf-8", "replace").strip()
-            raise InvalidLineError(f"line {place} is not JSON: {error}: {shown_}") from error
+            raw = self._mended(line)
+            if raw is None:
+                shown_ = line[:80].decode("utf-8", "replace").strip()
+                raise InvalidLineError(f"line {place} is not JSON: {error}: {shown_}") from error
+        if raw is None or too_deep(bytes(raw), 1):
+            raise InvalidLineError(f"line {place} is nested more than {MAX_LEVELS} levels deep")
+        return raw
+
+    def _mended(self, line: bytes) -> Raw | None:
+        """Read a line that is JSON but for NaN and infinities, if the settings say so."""
+        if self._how == non_finite.FAIL:
+            return None
+        try:
+            raw = _RAW.decode(non_finite.mended(line, self._how))
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        self._progress.mended += 1
+        return raw
 
     def _put_aside(
         self,

@@ -63,8 +63,8 @@ def nested(member: str, levels: int) -> str:
     [
         (["set", ID], "", "standard input is not a bookmark"),
         (["set", ID], '{"completed": []}', "completed must be an object or null"),
-        (["set", ID], nested("completed", 9000), "nested too deeply"),
-        (["set", ID], nested("partial", 1500), "nested too deeply"),
+        (["set", ID], nested("completed", 9000), "nested more than 800 levels"),
+        (["set", ID], nested("partial", 1500), "nested more than 800 levels"),
         (["set", ""], "{}", "'' cannot be the id of a bookmark"),
         (["get", "x" * 181], "", "cannot be the id of a bookmark"),
         (["get"], "", "ID"),

@@ -72,6 +72,35 @@ def test_ls(filled: Lake) -> None:
     assert run(filled, "ls", "tap-none").exit_code == 3
 
 
+def test_ls_says_when_the_newest_version_was_frozen(
+    filled: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = filled.table(TableName("tap-shop", "orders")).snapshot().frozen
+    assert [t["last_freeze"] for t in run_json(filled, "ls")] == [versions[0].time, None]
+    listed = run(filled, "ls").stdout.splitlines()
+    assert re.search(r"last sync +last freeze +recent$", listed[0])
+    assert re.search(r" (\d+ s ago) +\d+ s ago +\S+$", listed[2])
+    assert re.search(r" (\d+ s ago) +– +\S+$", listed[3])
+
+    whole = Table.snapshot
+
+    def snapshot(table: Table, **more: Any) -> TableState:
+        seen = whole(table, **more)
+        times = ["2020-02-02T00:00:00Z", "2020-03-03T00:00:00Z"]
+        frozen = [structs.replace(versions[0], number=n, time=t) for n, t in enumerate(times, 1)]
+        return replace(seen, frozen=frozen if seen.frozen else [])
+
+    monkeypatch.setattr(Table, "snapshot", snapshot)
+    assert run_json(filled, "ls")[0]["last_freeze"] == "2020-03-03T00:00:00Z"
+    assert "  2020-03-03 00:00:00  " in run(filled, "ls").stdout
+
+
+def test_ls_has_no_column_of_freezes_where_nothing_is_frozen(lake: Lake) -> None:
+    commit_rows(lake, "tap-shop.orders", PROPERTIES, ["id"], [{"id": 1}])
+    assert "last freeze" not in run(lake, "ls").stdout
+    assert run_json(lake, "ls")[0]["last_freeze"] is None
+
+
 def test_ls_and_show_call_records_the_same_in_json_as_in_text(filled: Lake) -> None:
     for args in (["ls"], ["ls", "--sizes"], ["show", "tap-shop.orders"]):
         found = run_json(filled, *args)
@@ -437,7 +466,15 @@ def test_help_names_every_command_and_exit_code() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("args", [["--help"], ["ls"], ["versions", "tap-shop.orders"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--help"],
+        ["ls"],
+        ["versions", "tap-shop.orders"],
+        ["vacuum", "tap-shop.orders", "--only", "delete"],  # which finds nothing to do
+    ],
+)
 def test_metadata_commands_import_nothing_heavy(filled: Lake, args: list[str]) -> None:
     """The promise is 0.3 s; what would break it is an import, and that can be tested."""
     code = (

@@ -443,6 +443,16 @@ def test_what_was_left_out_is_named_and_a_wider_terminal_has_it(shop: Lake) -> N
     assert RUN in wide
 
 
+def test_ls_gives_up_its_chart_before_the_time_of_the_last_freeze(shop: Lake) -> None:
+    def show() -> None:
+        cli.main(args=["--lake", shop.store.uri, "ls"], standalone_mode=False)
+
+    for columns, left_out in ((120, None), (94, "recent"), (80, "recent, last freeze")):
+        shown = " ".join(on_a_terminal(columns, show).split())
+        note = re.search(r"not shown: (.*?) \(", shown)
+        assert (note and note[1]) == left_out
+
+
 def test_rows_of_a_narrow_terminal_are_blocks_that_leave_nothing_out(
     shop: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,7 +136,7 @@ def hub() -> dict[str, str]:
     more = {
         "maintenance_status": "beta",
         "keywords": ["data lake", "versioning", "spark", "s3"],
-        "supported_python_versions": ["3.10", "3.11", "3.12", "3.13"],
+        "supported_python_versions": ["3.10", "3.11", "3.12", "3.13", "3.14"],
     }
     tap: dict[str, Any] = {
         "name": "tap-singerlake",

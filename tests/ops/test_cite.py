@@ -170,9 +170,9 @@ def test_spark_cites_what_is_the_same_in_any_order(facts: Lake, spark: Any) -> N
 
 
 def test_cite_a_query(owned: Lake) -> None:
-    sql = "select id,  -- of all\n id as again from tap_shop.orders\nversion as of '@current' ;"
+    sql = "select id,  -- of all\n id as again from tap_shop.orders\nversion as of '1' ;"
     once = run_json(owned, "cite", sql)
-    plain = "select id, id as again from tap_shop.orders version as of '@current'"
+    plain = "select id, id as again from tap_shop.orders version as of '1'"
     assert (once["sql"], once["versions"]) == (plain, ["tap-shop.orders.1"])
     (fingerprint,) = once["datacite"]["alternateIdentifiers"]
     assert once["text"].startswith(
@@ -192,6 +192,11 @@ def test_cite_a_query(owned: Lake) -> None:
     [
         ("select * from tap_shop.orders", "whose snapshot may expire: freeze it"),
         ("select * from tap_shop.orders.`@1`", "whose snapshot may expire: freeze it"),
+        (
+            "select * from tap_shop.orders.`@current`",
+            "reads tap-shop.orders@current, a pointer, which may move: name tap-shop.orders.1",
+        ),
+        ("select * from tap_shop.orders version as of '@current'", "a pointer, which may move"),
         ("select id, id from tap_shop.orders.1", "two columns are named 'id'"),
     ],
 )

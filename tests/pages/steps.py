@@ -20,6 +20,7 @@ _VARIES = {
     r"\bfingerprint lt1:[0-9a-f]{8}\b": "FINGERPRINT",
     r"\bSHA256:[A-Za-z0-9+/]{43}": "KEY",  # of a key, or of a signed text: with a salt, or times
     r"\b(content|head \d+) [0-9a-f]{64}\b": "DIGITS",
+    r'"(chain|hash)": "[0-9a-f]{64}"': "DIGITS",  # of a log entry, with its time
     r"─+": "─",
     r"\s+": " ",
 }

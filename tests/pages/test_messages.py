@@ -33,5 +33,5 @@ def test_a_message_is_in_the_code(quoted: str, known: list[str]) -> None:
 
 
 def test_a_message_that_is_nowhere_is_found_out(known: list[str]) -> None:
-    assert len(QUOTED) > 20
+    assert len(QUOTED) > 15
     assert not any(fits("the lake … is a pond: fill it", text) for text in known)

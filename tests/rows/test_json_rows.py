@@ -155,3 +155,14 @@ def test_bytes_that_are_no_utf_8_are_a_problem_of_their_line() -> None:
     parts = ranges_of([source])
     told = list(JsonLines([source], parts, [1], COLUMNS)(task(0)))[-1].column(PROBLEMS)[-1].as_py()
     assert [problem.line for problem in decode(told).first] == [2]
+
+
+def test_row_of_too_many_levels_is_a_problem() -> None:
+    rows, problems = read(
+        "\n".join(f'{{"id": 1, "more": {"[" * n}{"]" * n}}}' for n in (798, 799, 200_000))
+    )
+    assert len(rows) == 1
+    assert [(one.line, one.reason) for one in problems] == [
+        (2, "is nested more than 799 levels deep"),
+        (3, "is nested more than 799 levels deep"),
+    ]

@@ -290,6 +290,20 @@ def test_non_finite_numbers(tmp_path: Path) -> None:
     assert records_of(tmp_path / "lake", "s") == [{"id": 1, "x": None}, {"id": 2}]
 
 
+def test_record_of_too_many_levels_is_refused(tmp_path: Path) -> None:
+    def lines(levels: int) -> bytes:
+        return b'{"id":1}\n{"id":2,"x":%b}\n' % (b"[" * levels + b"]" * levels)
+
+    file = tmp_path / "b"
+    wanted = [schema("s", {"id": {"type": "integer"}, "x": {}}, ["id"]), batch("s", file)]
+    file.write_bytes(lines(799))
+    with pytest.raises(InputError, match=r"line 2 of .*b is nested more than 800 levels deep"):
+        run(tmp_path / "lake", wanted, batch_roots=[str(tmp_path)])
+    file.write_bytes(lines(798))
+    run(tmp_path / "lake", wanted, batch_roots=[str(tmp_path)])
+    assert len(records_of(tmp_path / "lake", "s")) == 2
+
+
 def test_transactions_are_as_with_records(tmp_path: Path) -> None:
     files = [tmp_path / f"{n}" for n in range(3)]
     for n, file in enumerate(files):

@@ -11,7 +11,7 @@ from singerlake.ops.vacuum import leftovers
 from singerlake.ops.vacuum import plan as vacuum
 from singerlake.ops.vacuum.items import Item
 from singerlake.ops.vacuum.plan import VacuumOptions
-from singerlake.ops.vacuum.vacuum import sweep
+from singerlake.ops.vacuum.run import sweep
 
 ROUNDS = 3
 """Sweeps after the commit: the first drops lists of files, the second then the files."""

@@ -33,6 +33,7 @@ _WHOLE = re.compile(
     |field\ {_NAME}\ is\ (?:null|missing),\ and\ it\ is\ of\ the\ key
     |(?:,\ )?{_NAME}\ is\ a\ required\ property
     |the\ line\ names\ another\ stream\ than\ {_NAME}
+    |(?:the\ line\ )?is\ nested\ (?:too\ deeply|more\ than\ \d+\ levels\ deep)
     |the\ line\ is\ not\ (?:UTF-8\ text|a\ RECORD\ message)
     |the\ record\ is\ not\ an\ object
     |is\ not\ UTF-8\ text:\ [a-z ]+
@@ -51,7 +52,7 @@ _BEGINNINGS = re.compile(
     |is\ not\ a\ Singer\ message:\ (?:
       (?:Object\ missing\ required\ field\ `\w+`|Expected\ `[a-z0-9 |]+`,\ got\ `[a-z]+`)
       (?:\ -\ at\ `\$[a-z_.]*`)?:[ ])?
-    |is\ nested\ too\ deeply:[ ]
+    |is\ nested\ (?:too\ deeply|more\ than\ \d+\ levels\ deep):[ ]
     |has\ (?:no|an\ unknown)\ type,\ which\ must\ be\ [A-Z_, ]+\ or\ BATCH:[ ]
     |has\ a\ version\ that\ is\ not\ a\ 64-bit\ integer,\ so\ its\ table\ could\ not\ be\ read:[ ]
     |the\ line\ is\ not\ a\ RECORD\ message,\ but\ one\ of\ type[ ]

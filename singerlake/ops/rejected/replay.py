@@ -25,6 +25,7 @@ from singerlake.engine.work import Work
 from singerlake.errors import ConflictError, UsageError
 from singerlake.format import messages, times
 from singerlake.format.log import Block, Entry, Operation, SchemaEntry
+from singerlake.format.nesting import MAX_LEVELS, too_deep
 from singerlake.format.refused_lines import FORMATS_UNCHECKED
 from singerlake.format.types import identity
 from singerlake.lake import Table
@@ -452,6 +453,8 @@ def _candidate(line: KeptLine, stream: str) -> _Candidate | str:
     """Make a line of the table of a kept line, or say why it is none."""
     if line.file is not None:  # of a BATCH, the record alone
         record = line.text.strip()
+        if too_deep(record, 1):
+            return f"the line is nested more than {MAX_LEVELS} levels deep"
         stamp = _own_time(record) or line.time
         text = messages.record_line(stream, record, stamp)
         return _Candidate(line, text, record, _instant(stamp, line), None)
@@ -462,6 +465,8 @@ def _candidate(line: KeptLine, stream: str) -> _Candidate | str:
         return "the line is not UTF-8 text"
     except (msgspec.DecodeError, RecursionError):
         return "the line is not a RECORD message"
+    if too_deep(line.text):
+        return f"the line is nested more than {MAX_LEVELS} levels deep"
     if message.type != "RECORD":
         return f"the line is not a RECORD message, but one of type {message.type[:40]!r}"
     if message.stream != stream:

@@ -122,7 +122,7 @@ class AllowedSigners:
 def _principals(found: subprocess.CompletedProcess[str]) -> list[str]:
     if found.returncode:
         return []
-    return list(dict.fromkeys(one for line in found.stdout.split() for one in line.split(",")))
+    return list(dict.fromkeys(one for line in found.stdout.splitlines() for one in line.split(",")))
 
 
 def _program() -> str:

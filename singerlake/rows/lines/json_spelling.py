@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.format.json_schema import Spec, may_be, resolved
+from singerlake.format.nesting import too_deep
 from singerlake.format.types import Kind, Type
 from singerlake.rows.columns import canonical_text, text_bytes
 from singerlake.rows.columns.arrow_types import DAYS, MICROS
@@ -145,6 +146,8 @@ def _by_value(array: pa.Array, written: Callable[[Any], str]) -> pa.Array:
 
 def _json(text: str) -> str:
     """A text as the JSON that it should be, on one line."""
+    if too_deep(text.encode(), 2):
+        return _NOT_JSON
     try:
         orjson.loads(text)
     except ValueError:

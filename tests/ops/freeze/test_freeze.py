@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,10 +14,11 @@ import singerlake
 from singerlake.engine import choice as engines
 from singerlake.engine.choice import EngineChoice
 from singerlake.engine.work import Work
-from singerlake.errors import DamagedError, MisfitsError, UsageError
+from singerlake.errors import DamagedError, MisfitsError, NotFoundError, UsageError
+from singerlake.format import times
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Lake, Table
-from singerlake.log.lease import leases
+from singerlake.log.lease import ReaderLease, leases
 from singerlake.log.table_state import TableState
 from singerlake.ops.freeze import FreezeOptions, freeze
 from singerlake.snapshot import building, index
@@ -198,6 +200,55 @@ def test_freezing_an_unchanged_table_again_is_the_version_that_was_there(table: 
     there = singerlake.open(lake.store.uri)["tap.s"]
     found = [there.freeze(), there.freeze(comment="z"), there.freeze(again=True), there.freeze("z")]
     assert [one.number for one in found] == [5, 5, 6, 7]
+
+
+def moment(text: str) -> datetime:
+    found = times.parse(text)
+    assert found is not None
+    return found
+
+
+@pytest.mark.usefixtures("java_fails")
+def test_a_time_means_the_snapshot_that_was_the_newest_then(table: Table) -> None:
+    lake = Lake(table.store)
+    first, second = (one.time for one in table.snapshot().transactions)
+    made = run_json(lake, "freeze", "tap.s", "--time", first)
+    assert (made["number"], made["transaction"], made["new"]) == (1, 1, True)
+    assert rows_of(table, 1) == [(1, 1), (2, 2)]
+    just_before = times.iso(moment(second) - timedelta(microseconds=1))
+    made = run_json(lake, "freeze", "tap.s", "--time", just_before)
+    assert (made["number"], made["new"]) == (1, False)
+    made = run_json(lake, "freeze", "tap.s", "--time", second)
+    assert (made["number"], made["transaction"], made["new"]) == (2, 2, True)
+    assert run_json(lake, "freeze", "tap.s", "--time", "2999-01-01")["number"] == 2
+
+
+def test_a_time_in_python_is_a_text_or_a_datetime(table: Table) -> None:
+    there = singerlake.open(table.store.uri)["tap.s"]
+    first = table.snapshot().transactions[0].time
+    zoned = moment(first)
+    for time in (first, zoned, zoned.replace(tzinfo=None)):
+        assert there.freeze(time=time, again=True).transaction == 1
+    with pytest.raises(UsageError, match="specify one snapshot: transaction= and time= are given"):
+        there.freeze(transaction=1, time=first)
+    with pytest.raises(NotFoundError, match=r"tap\.s has no transaction by 2001-01-01T"):
+        there.freeze(time="2001-01-01")
+    assert len(table.snapshot().frozen) == 3
+
+
+def test_a_time_means_one_snapshot_also_if_the_table_grows_meanwhile(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = Table.lease
+
+    def late(table: Table) -> ReaderLease:
+        commit_rows(Lake(table.store), "tap.s", PROPERTIES, ["id"], [{"id": 9}])
+        return lease(table)
+
+    monkeypatch.setattr(Table, "lease", late)
+    there = singerlake.open(table.store.uri)["tap.s"]
+    assert there.freeze(time="2999-01-01").transaction == 2
+    assert there.freeze().transaction == 5  # without a time, the head under the lease
 
 
 def test_two_freezes_of_one_state_at_the_same_time_are_one_version(

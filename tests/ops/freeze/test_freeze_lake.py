@@ -365,6 +365,7 @@ def test_what_is_asked_wrongly(tables: Lake) -> None:
         (["freeze", "tap.a", "tap.c"], 3, "no table tap.c"),
         (["freeze", "tap.a", "tap.b.1"], 2, "tap.b.1 is a version"),
         (["freeze", "--all", "--transaction", "1"], 2, "--transaction needs a single table"),
+        (["freeze", "--all", "--time", "2026-10-01"], 2, "--time needs a single table"),
         (["freeze", "--all", "--publish"], 2, "--publish needs a single table"),
         (["freeze", "--all", "--label", "7"], 2, "looks like a version's number"),
         (["versions", "--lake-version", "q9"], 3, "there is no lake version 'q9'"),

@@ -578,6 +578,10 @@ def test_records_of_batch_files_are_replayed(lake: Lake, tmp_path: Path) -> None
         ),
         (b'{"type":"RECORD","stream":"a","record":{"id":2},"version":"x"}', "not a RECORD message"),
         (b'{"type":"RECORD","stream":"a","rec', "the line is not a RECORD message"),
+        (
+            b'{"type":"RECORD","stream":"a","record":{"id":2,"x":%b}}' % (b"[" * 799 + b"]" * 799),
+            "nested more than 800 levels deep",
+        ),
     ],
 )
 def test_line_that_is_no_record_of_the_table_stays(lake: Lake, line: bytes, reason: str) -> None:

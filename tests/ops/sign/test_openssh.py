@@ -106,6 +106,13 @@ def test_ssh_keygen_verifies_signatures_that_it_did_not_make(tmp_path: Path) -> 
     assert signed_with(b"text", SigningKey.of(path).sign(b"text")) == ours.fingerprint
 
 
+@pytest.mark.usefixtures("processes")
+def test_signer_s_name_may_have_spaces(tmp_path: Path) -> None:
+    ours = Key()
+    signers = AllowedSigners.of(listed(tmp_path, f'"Ada L,ada" {ours.line}'))
+    assert signers.signer(b"text", ours.sign(b"text"), TIME) == ("Ada L", "")
+
+
 def test_key_counts_while_it_is_valid(key: Path, tmp_path: Path) -> None:
     signature = SigningKey.of(key).sign(b"text")
     until = listed(tmp_path, f'ada valid-before="20261122183001Z" {public(key)}')

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from singerlake.format import values
+from singerlake.format.nesting import MAX_LEVELS, too_deep
 from singerlake.format.types import Columns
 from singerlake.nearest import offer
 from singerlake.quantities import repeated
@@ -29,6 +30,7 @@ Line: TypeAlias = tuple[int, bytes]
 
 BOM = b"\xef\xbb\xbf"
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TOO_DEEP = f"is nested more than {MAX_LEVELS - 1} levels deep"
 _NAME_END = re.compile(rb'"[ \t\r]*:')
 _BEFORE, _AFTER = b'{"type":"RECORD","record":', b"}\n"
 
@@ -65,10 +67,14 @@ def members_of(line: bytes) -> dict[str, msgspec.Raw]:
     """
     try:
         members = _OBJECT.decode(line)
+    except RecursionError:
+        raise RowError(_TOO_DEEP) from None
     except msgspec.ValidationError as error:
         raise RowError("is not a JSON object: write one object per line") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RowError(json_summary.fault(line, error)) from error
+    if too_deep(line, 1):
+        raise RowError(_TOO_DEEP)
     # There is one such place for each member at least: so many and no more are all different.
     if len(_NAME_END.findall(line)) != len(members):
         _check_names(line)
