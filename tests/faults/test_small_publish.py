@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 
 from singerlake.engine.choice import EngineChoice
 from singerlake.format.names import TableName
+from singerlake.publish.projection import Projection
 from tests.faults.cases import Bench, Folder, fast_folder
 from tests.faults.faulty_store import (
     INTERRUPT,
@@ -51,7 +53,17 @@ class PublishFirstHere(PublishFirst):
         return HERE
 
 
-@pytest.fixture(scope="module", params=[PublishHere, PublishFirstHere])
+class PublishSqlHere(PublishHere):
+    """A refresh of what DuckDB computes."""
+
+    name = "publish, small, SQL"
+
+    def projection(self) -> Projection:
+        plain = super().projection()
+        return replace(plain, sql=f"{plain.sql} where id > 0 and coalesce(name, '') <> 'other'")
+
+
+@pytest.fixture(scope="module", params=[PublishHere, PublishFirstHere, PublishSqlHere])
 def bench(processes: None, request: pytest.FixtureRequest) -> Iterator[Bench]:
     with fast_folder() as folder:
         yield Bench(request.param(), Folder(folder), folder)
