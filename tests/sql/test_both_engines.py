@@ -127,6 +127,15 @@ LITERALS: dict[str, list[str]] = {
     ],
     "flag": ["true", "false"],
 }
+COMPUTED = [
+    "coalesce(s, '') = 'a'",
+    "trim(s) <> Date",
+    "concat(s, mixed) like '%a_'",
+    "coalesce(flag, n = 5, false)",
+    "case when n > 0 then s when flag then 'b' else Date end in ('a', 'b')",
+    "case when x is null then d when d > 1 then 0.5 end is null",
+]
+"""Conditions on computed values."""
 PATTERNS = ["'%'", "'a%'", "'%a'", "'_'", "'%_b%'", "''", "'%é%'"]
 GROUPED = ["n", "d", "s", "mixed", "day", "at", "flag", "`we.ird`", "Date"]
 AGGREGATES = [
@@ -153,6 +162,7 @@ def predicates(draw: st.DrawFn) -> str:
         draw(
             st.sampled_from(["flag", "n = id", "s = mixed", "s < Date", "day <> day", "at <= at"])
         ),
+        draw(st.sampled_from(COMPUTED)),
         f"{draw(st.sampled_from(['s', 'mixed', 'Date']))} "
         f"{draw(st.sampled_from(['', 'not ']))}like {draw(st.sampled_from(PATTERNS))}",
     ]

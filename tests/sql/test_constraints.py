@@ -15,6 +15,7 @@ from singerlake.errors import InvalidQueryError
 from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake
 from singerlake.rows.batches.violations import Violation
+from singerlake.rows.state.shape import shape_of
 from singerlake.snapshot import building
 from singerlake.snapshot.from_blocks import local_rows
 from singerlake.snapshot.index import Index
@@ -171,16 +172,28 @@ def test_any_condition_is_kept_alike(spark: SparkSession, lake: Lake) -> None:
         ),
         ("flag or not flag or s = 'flag'", "`flag` or not `flag` or `s` = 'flag'", ["flag", "s"]),
         ("`a b``c` like 's%'", "`a b``c` like 's%'", ["a b`c"]),
+        (
+            "case when n > 0 then concat(s, 's') else Date end = coalesce(s, 'n')",
+            "case when `n` > 0 then concat(`s`, 's') else `Date` end = coalesce(`s`, 'n')",
+            ["n", "s", "Date"],
+        ),
     ],
 )
 def test_columns_of_a_condition_are_quoted(sql: str, kept: str, columns: list[str]) -> None:
     assert constraint_of([*COLUMNS], sql) == Constraint("check", columns, sql=kept)
 
 
-@pytest.mark.parametrize("sql", ["n > 0) or (n < 1", "obj.a > 1", "n.2 > 1 and d > 1", "n + 1 > 2"])
+@pytest.mark.parametrize("sql", ["n > 0) or (n < 1", "obj.a > 1", "n.2 > 1 and d > 1", "n / 1 > 2"])
 def test_other_conditions_are_outside(sql: str) -> None:
     with pytest.raises(OutsideError):
         constraint_of([*COLUMNS], sql)
+
+
+@pytest.mark.parametrize("sql", ["n + 1 > 2", "n + 1", "upper(s) = 'A'", "coalesce(s, 'a')"])
+def test_conditions_that_rows_may_put_outside_are_outside(lake: Lake, sql: str) -> None:
+    shape = shape_of(lake.find(KEYED)[0].snapshot())
+    with pytest.raises(OutsideError):
+        check_in_set(shape, {"c": constraint_of(shape.names, sql)})
 
 
 def test_a_condition_names_columns_that_are_there() -> None:
