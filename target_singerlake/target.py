@@ -269,7 +269,7 @@ class TargetSingerlake(LakePlugin, LateMaps):
             logger.warning("%s", warning)
         for table, left_out in sorted(run.left_out.counts.items()):
             logger.warning(
-                "%s of %s had blocked keys, and were dropped",
+                "%s of %s dropped, because of keys on its suppression list",
                 count(left_out, "record"),
                 table,
             )

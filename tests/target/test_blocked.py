@@ -87,7 +87,7 @@ def test_records_with_blocked_keys_are_left_out_and_counted(
     assert ids(table) == [1, 3, 1]
     head = table.snapshot()
     assert [block.activations for block in head.blocks if block.activations] == [[(0, 5), (1, 6)]]
-    assert "2 records of tap.t had blocked keys, and were dropped" in caplog.text
+    assert "2 records of tap.t dropped, because of keys on its suppression list" in caplog.text
     assert call.run_json(lake, "show", "tap.t")["keys_blocked"] == 1
 
 

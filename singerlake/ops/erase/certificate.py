@@ -211,7 +211,8 @@ def _remains(
     ]
     failed = (one for one in done.published if one.error is not None)
     found += [(f"the published copy {one.projection}", "it could not be rebuilt") for one in failed]
-    return [{"what": what, "why": why} for what, why in found]
+    # The searches of several tables may find the same.
+    return [{"what": what, "why": why} for what, why in dict.fromkeys(found)]
 
 
 def _proofs(table: Table, options: EraseOptions) -> dict[str, Any]:

@@ -203,6 +203,15 @@ def test_certificate_names_what_a_search_by_key_cannot_decide(
     assert "check them" in remains["rows in tap.orders__rejected with the same keys"]
 
 
+def test_certificate_of_several_tables_says_each_thing_once(
+    table: Table, lake: Lake, tmp_path: Path
+) -> None:
+    for other in ("tap.notes", "tap.orders"):
+        commit_rows(lake, other, COLUMNS, ["id"], [{"id": ADA, "name": "x"}])
+    remains = certified(lake, tmp_path, "--table", "tap.notes")["remains"]
+    assert [one["what"] for one in remains].count("rows in tap.orders with the same keys") == 1
+
+
 def test_python_writes_and_signs_the_certificate(
     table: Table, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
