@@ -251,11 +251,18 @@ class IndexReader(DataSourceReader):
         self._filter: pc.Expression | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Share out the files by size; a remote one is fetched whole, so one task reads it."""
+        """Share out the files by size; a remote one is fetched whole, so one task reads it.
+
+        Of local files, those without a row group for the filter get no task: starting a task takes
+        longer than reading a file's statistics.
+        """
         tasks = []
+        row_filter = self._row_filter()
         for number, file in enumerate(self._files):
             groups = max(1, file.rows // ROW_GROUP)
             shares = min(groups, -(-file.bytes // TASK_BYTES)) if self._is_local else 1
+            if self._is_local and row_filter is not None:
+                shares = min(shares, self._reader.groups(number, row_filter))
             tasks += [InputPartition((number, Share(one, shares))) for one in range(shares)]
         return tasks
 
@@ -264,11 +271,13 @@ class IndexReader(DataSourceReader):
         if partition is None or partition.value is None:
             return  # a snapshot without rows has no files; Spark asks for one part all the same
         number, share = partition.value
-        # A value that does not fit is null in the files, and an error all the same.
-        doubtful = self._selected.strict and not self._misfits.isdisjoint(self._selected.used)
-        row_filter = None if doubtful else self._filter
-        read = partial(self._reader.part, number, row_filter=row_filter, share=share)
+        read = partial(self._reader.part, number, row_filter=self._row_filter(), share=share)
         yield from self._selected.rows(read, self._misfits)
+
+    def _row_filter(self) -> pc.Expression | None:
+        """Return what leaves row groups out: nothing if a value does not fit, which is an error."""
+        doubtful = self._selected.strict and not self._misfits.isdisjoint(self._selected.used)
+        return None if doubtful else self._filter
 
 
 class FilteredReader(IndexReader):

@@ -81,6 +81,17 @@ class StateReader:
         changed = self._changed() if number >= len(self.own.parts) else None
         yield from self._part(number, columns, changed, row_filter, share)
 
+    def groups(self, number: int, row_filter: pc.Expression) -> int:
+        """Count the row groups of one of the files that a filter needs.
+
+        Args:
+            number: The file's.
+            row_filter: As for :meth:`rows`.
+        """
+        if self.below is None or number < len(self.own.parts):
+            return self.own.groups(self.own.parts[number], row_filter)
+        return self.below.groups(self.below.parts[number - len(self.own.parts)], row_filter)
+
     def _part(
         self,
         number: int,

@@ -224,6 +224,16 @@ class PartReader:
                 columns = [batch.column(own[name]) for name in wanted]
                 yield pa.RecordBatch.from_arrays(columns, names=list(wanted))
 
+    def groups(self, part: Part, row_filter: pc.Expression) -> int:
+        """Count the row groups that :meth:`select` reads with a filter.
+
+        Raises:
+            IndexDamagedError: The file is not what was written.
+            KeyMissingError: It is gone.
+        """
+        with self._opened(part) as source:
+            return len(self._groups(pq.ParquetFile(source), source, row_filter))
+
     @contextmanager
     def _opened(self, part: Part) -> Iterator[pa.NativeFile]:
         path = self.store.local_path(part.key)
