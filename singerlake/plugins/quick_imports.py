@@ -17,7 +17,7 @@ _UNUSED: Names = {
     "dotenv.main": ("DotEnv",),
     "email.utils": (f"parsedate_to_datetime{NOTED}",),  # of jsonschema-rs: when that was built
     "importlib.abc": ("Traversable",),  # for annotations; and with it importlib.resources, tempfile
-    "importlib.metadata": (),  # and with it email, csv: see LakePlugin
+    "importlib.metadata": ("entry_points",),  # and with it email, csv: see LakePlugin
     "importlib.resources": (),
     "importlib.resources.abc": ("Traversable",),  # where newer Pythons have it
     "importlib_metadata": ("entry_points",),  # of other packages, of which some encode batches
