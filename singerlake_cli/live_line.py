@@ -55,7 +55,7 @@ def is_shown() -> bool:
     return _stream is not None
 
 
-class LogHandler(logging.StreamHandler[TextIO]):
+class LogHandler(logging.StreamHandler):  # type: ignore[type-arg]  # a class alone on Python 3.10
     """A handler for log records that no other takes, as :data:`logging.lastResort` is."""
 
     def __init__(self) -> None:
