@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from singerlake.rows.input.csv import fast as csv_fast
@@ -33,6 +34,7 @@ def test_every_split_point_gives_the_same_rows(case: Made, mark: bool) -> None:
 @given(made())
 @settings(max_examples=150, deadline=None)
 def test_python_reads_the_same_texts(case: Made) -> None:
+    assume("\0" not in case.text or sys.version_info >= (3, 11))  # Python 3.10 refuses it
     rows, _ = read_in(opened(case.text.encode()), [])
     reader = csv.reader(io.StringIO(case.text, newline=""), strict=True)
     ours = [[cell or "" for cell in cells] for _, cells in rows]

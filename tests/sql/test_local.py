@@ -373,3 +373,21 @@ def test_statement_may_be_no_longer_than_its_tree_is_read(lake: Lake) -> None:
     with pytest.raises(OutsideError):
         query(lake, deep, LOCAL)
     assert ask(lake, f"select id from {T} where {' or '.join(['id = 1'] * 100)}") == [(1,)]
+
+
+def test_relation_that_a_plan_reads_twice_is_refused() -> None:
+    """A stream of rows is read once, and would be empty for whoever reads it again."""
+    schema = pa.schema([("n", pa.int64())])
+    rows = pa.RecordBatch.from_pydict({"n": [1, 2]}, schema=schema)
+
+    def answered(sql: str) -> list[dict[str, Any]]:
+        given = duck.answered(
+            sql, [], pa.schema([("n", pa.int64())]), [lambda: (schema, iter([rows]))]
+        )
+        return [row for batch in given for row in batch.to_pylist()]
+
+    assert answered("SELECT n FROM t0 ORDER BY n") == [{"n": 1}, {"n": 2}]
+    window = "SELECT n FROM (SELECT n, count(*) OVER (PARTITION BY n) AS c FROM t0) WHERE c = 1"
+    assert len(answered(window)) == 2
+    with pytest.raises(OutsideError, match="would read twice"):
+        answered("SELECT a.n FROM t0 a JOIN t0 b ON a.n = b.n")
