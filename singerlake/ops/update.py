@@ -17,7 +17,7 @@ from singerlake.lake import Lake, Table
 from singerlake.ops.change import plan as plans
 from singerlake.ops.change.change import ChangeStep, change
 from singerlake.ops.change.job import Changed
-from singerlake.ops.change.literal_rows import LiteralRows, are_literals
+from singerlake.ops.change.literal_rows import LiteralRows, computed_values
 from singerlake.ops.change.plan import ChangeOptions, Mode
 from singerlake.ops.change.selected_rows import change_selected
 from singerlake.snapshot.from_blocks import reading
@@ -65,7 +65,7 @@ def update(
         )
     head = table.snapshot()
     plans.plan(head, options.change)
-    if options.where is None and are_literals(head, options.values):
+    if options.where is None and not computed_values(head, options.values):
         every = Work() if options.ids else reading(head)
         rows = LiteralRows(table, options.values, options.ids or None, every)
         source = "--key" if options.ids else str(table.name)

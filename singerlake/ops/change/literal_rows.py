@@ -34,18 +34,13 @@ from singerlake.rows.state.shape import Shape, shape_of
 from singerlake.snapshot.from_blocks import planned, through
 
 
-def are_literals(present: TableState, values: Mapping[str, str]) -> bool:
-    """Tell whether all new values are written out, so that no SQL has to be asked.
+def computed_values(present: TableState, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the new values that are not written out, so that SQL has to be asked for them.
 
     Args:
         present: The table. A column that it does not have makes no difference.
         values: New values by column, as SQL.
     """
-    return not computed_values(present, values)
-
-
-def computed_values(present: TableState, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the new values that are not written out, so that SQL has to be asked for them."""
     types = dict(present.columns)
     return {
         name: text
