@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from singerlake import extras
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -45,7 +50,50 @@ def test_the_image_installs_extras_that_there_are_and_pinned_releases() -> None:
     [installed] = re.findall(r"pip install -c (\S+) '/src\[(.*)\]'", "\n".join(IMAGE))
     assert installed[0] == "/src/constraints/dev.txt"
     assert {*installed[1].split(",")} <= PROJECT["project"]["optional-dependencies"].keys()
-    assert {"spark", "java"} <= {*installed[1].split(",")}
+    assert {"sql", "spark", "java"} <= {*installed[1].split(",")}
+
+
+def bounds(library: str) -> dict[str, Requirement]:
+    """What each extra asks for of a library."""
+    declared = PROJECT["project"]["optional-dependencies"].items()
+    asked = ((extra, Requirement(line)) for extra, lines in declared for line in lines)
+    return {extra: one for extra, one in asked if one.name == library}
+
+
+def test_releases_that_answer_sql_are_those_that_the_extra_asks_for() -> None:
+    for library, (first, below) in extras.RELEASES.items():
+        wanted = f">={first}" if below is None else f">={first},<{below}"
+        assert bounds(library)["sql"].specifier == SpecifierSet(wanted)
+
+
+def test_extras_ask_for_no_duckdb_that_is_older_than_the_tests_run_on() -> None:
+    pinned = re.findall(r"^duckdb==([\d.]+)", (ROOT / "constraints/dev.txt").read_text(), re.M)
+    oldest = min(map(Version, pinned))
+    asked = bounds("duckdb")
+    assert asked.keys() == {"duckdb", "sql"}
+    [bound] = {str(one.specifier) for one in asked.values()}
+    least = Version(bound.removeprefix(">="))
+    assert least <= oldest
+    assert least.release[:2] == oldest.release[:2], "answers of an earlier minor are not tested"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "Dockerfile",
+        "meltano.yml",
+        "examples/github-actions/lake.yml",
+        "docs/hub/utilities/singerlake/singerlake.yml",
+        "docs/installing.md",
+        "docs/tutorial.md",
+    ],
+)
+def test_places_that_install_java_also_install_what_spares_queries_java(place: str) -> None:
+    text = (ROOT / place).read_text("utf-8")
+    installed = [found.split(",") for found in re.findall(r"\[([a-z,]*spark[a-z,]*)\]", text)]
+    with_java = [chosen for chosen in installed if "java" in chosen]
+    assert with_java
+    assert all("sql" in chosen for chosen in with_java)
 
 
 def test_the_image_is_of_two_stages_and_runs_without_rights() -> None:

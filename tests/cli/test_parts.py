@@ -77,6 +77,34 @@ def test_a_job_says_the_line_that_installs_it(
     assert not Path(f"{csv}.demo").exists()
 
 
+@pytest.mark.parametrize(
+    ("library", "release", "words"),
+    [
+        ("duckdb", "1.4.9", "duckdb 1.5.3 or later, and 1.4.9 is installed"),
+        ("duckdb", "1.5.2", "duckdb 1.5.3 or later, and 1.5.2 is installed"),
+        ("sqlglot", "30.0.9", "sqlglot from 30.1 to below 31, and 30.0.9 is installed"),
+        ("sqlglot", "31.0.0", "sqlglot from 30.1 to below 31, and 31.0.0 is installed"),
+        ("duckdb", "1.5.10", None),
+        ("duckdb", "2.0.0.dev1", None),
+        ("sqlglot", "30.30.0", None),
+    ],
+)
+def test_sql_runs_on_no_release_that_answers_differently(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch, library: str, release: str, words: str | None
+) -> None:
+    there = extras._release
+    monkeypatch.setattr(
+        extras, "_release", lambda name: release if name == library else there(name)
+    )
+    done = run(shop, "query", "select id from tap_shop.orders", "--engine", "local")
+    assert extras.installed("duckdb", "sqlglot") is (words is None)
+    if words is None:
+        assert done.exit_code == 0, done.output
+    else:
+        assert done.exit_code == 1, done.output
+        assert f"{words}: pip install 'singerlake[sql]'" in " ".join(done.output.split())
+
+
 def test_java_is_only_named_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
     monkeypatch.setenv("JAVA_HOME", "/usr/lib/jvm/java-21")

@@ -73,9 +73,7 @@ def answered(
         with _explained(duckdb.Error, failures):
             _check_scans(connection, sql, texts, len(relations))
             asked = connection.sql(sql, params=list(texts) or None)
-            # By its name before DuckDB 1.4, too.
-            reader_of = getattr(asked, "to_arrow_reader", None) or asked.fetch_record_batch
-            rows = reader_of(BATCH_ROWS)
+            rows = asked.to_arrow_reader(BATCH_ROWS)
         while True:
             with _explained(duckdb.Error, failures):
                 batch = next(rows, None)
