@@ -1,4 +1,4 @@
-# Singerlake with Spark and Java, for a user without rights. Build: docker build -t singerlake .
+# Singerlake with DuckDB, Spark and Java, for a user without rights. Build: docker build -t singerlake .
 # A tap in it: FROM singerlake, then RUN pip install tap-shop (or an environment of its own).
 FROM python:3.12-slim AS build
 RUN python -m venv /opt/singerlake
@@ -10,7 +10,7 @@ COPY singerlake_cli /src/singerlake_cli
 COPY tap_singerlake /src/tap_singerlake
 COPY target_singerlake /src/target_singerlake
 COPY pyspark_singerlake /src/pyspark_singerlake
-RUN pip install -c /src/constraints/dev.txt '/src[spark,java,gcs,azure]'
+RUN pip install -c /src/constraints/dev.txt '/src[sql,spark,java,gcs,azure]'
 
 FROM python:3.12-slim
 RUN useradd --create-home --uid 10001 lake
