@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timezone
+from decimal import Context, Decimal, Inexact
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,9 @@ from singerlake.rows.columns.weights import GLIMPSE_BYTES, GLIMPSE_CHARACTERS
 from singerlake.sql import row_weight, rowwise
 from singerlake.sql.column_lineage import Origins
 from singerlake.sql.tables import Source
+
+_EXACT = Context(prec=38, traps=[Inexact])
+"""As many digits as Spark's decimals have; a value that would lose one is an error."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,10 @@ def _zoneless(type_: T.DataType) -> T.DataType:
 def _plain(type_: T.DataType) -> Callable[[Any], Any]:
     if isinstance(type_, T.TimestampType):
         return lambda value: value.replace(tzinfo=timezone.utc)
+    if isinstance(type_, T.DecimalType):
+        # Java writes small values as 1.00E-10, of which Python makes two digits too many.
+        unit = Decimal(1).scaleb(-type_.scale)
+        return lambda value: _EXACT.quantize(value, unit)
     if isinstance(type_, T.ArrayType):
         item = _plain(type_.elementType)
         return lambda value: [None if one is None else item(one) for one in value]

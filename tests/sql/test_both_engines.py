@@ -109,6 +109,30 @@ def test_errors_are_the_same(spark: SparkSession, lake: Lake, sql: str) -> None:
     assert issubclass(found[0], SingerlakeError)
 
 
+TEN = {"type": ["null", "string"], "format": "singer.decimal", "precision": 38, "scale": 10}
+DECIMALS: dict[str, Any] = {
+    "id": {"type": "integer"},
+    "d": TEN,
+    "list": {"type": "array", "items": TEN},
+    "obj": {"type": "object", "properties": {"d": TEN, "more": {"type": "array", "items": TEN}}},
+}
+VALUES = ["-0.0000000001", "0.0000000001", "0", "1.5", "-12345678901234567890.0000000100", "1E-9"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["select * from tap_x.small", "select d, d + d as twice, d - 0.5 as less from tap_x.small"],
+)
+def test_small_decimals_have_the_same_digits(spark: SparkSession, lake: Lake, sql: str) -> None:
+    rows = [
+        {"id": n, "d": d, "list": [d, None], "obj": {"d": d, "more": [d]}}
+        for n, d in enumerate(VALUES)
+    ]
+    commit_rows(lake, "tap-x.small", DECIMALS, ["id"], rows)
+    found = check(spark, lake, f"{sql} order by id")
+    assert len(found[2]) == len(VALUES)
+
+
 WHOLE = ["0", "5", "-7", "9007199254740993", "-9223372036854775808", "2"]
 NUMBERS = ["n", "`we.ird`", "id"]
 LITERALS: dict[str, list[str]] = {
