@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from singerlake import lake
 from singerlake.api.table import Table
 from singerlake.engine.choice import EngineChoice
-from singerlake.errors import SingerlakeError, UsageError
+from singerlake.errors import InvalidNameError, NotFoundError, SingerlakeError, UsageError
+from singerlake.format.names import TableName
 from singerlake.log import lake_log
 from singerlake.quantities import count
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from singerlake.api.snapshot import Snapshot
     from singerlake.format.lake_log import LakeVersion
-    from singerlake.format.names import TableName
     from singerlake.ops.copy.copies import LakeCopy
     from singerlake.ops.publish.outcome import Outcome
     from singerlake.sql.local.query import LocalQueryResult
@@ -114,6 +114,21 @@ class Lake(lake.Lake):
     def __getitem__(self, name: str | TableName) -> Table:
         """Get one table: ``lake["tap-shop.orders"]``."""
         return self.table(name)
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether the lake has a table, also if it was dropped: ``"tap-shop.orders" in lake``.
+
+        Raises:
+            SingerlakeError: The lake cannot be read.
+        """
+        if isinstance(name, TableName):
+            return name in self.tables()
+        if not isinstance(name, str):
+            return False
+        try:
+            return self.find(name)[1].version is None
+        except (NotFoundError, InvalidNameError):
+            return False
 
     __iter__ = None
     """Without it, Python would take the lake for a list of tables by number."""

@@ -18,7 +18,6 @@ from singerlake.format import content
 from singerlake.format.log import FrozenVersion
 from singerlake.lake import Table
 from singerlake.log.table_state import TableState
-from singerlake.quantities import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,9 +72,7 @@ class Snapshot:
         """Show what it is, without a look at the store."""
         facts = [f"{self.table.name} at transaction {self.transaction}"]
         if (version := self.version) is not None:
-            label = "" if version.label is None else f" {version.label!r}"
-            facts += [f"version {version.number}{label}", count(version.rows, "row")]
-            facts += [f"fingerprint {version.fingerprint}"] if version.fingerprint else []
+            facts.append(f"version {version.described()}")
         try:
             columns = ", ".join(f"{name}: {type_}" for name, type_ in self._snapshot.columns)
         except SingerlakeError as error:  # whoever debugs is shown the rest

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from singerlake import lake
 from singerlake.api.snapshot import Misfits, Snapshot
+from singerlake.api.version_list import VersionList
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.format.log import FrozenVersion
 from singerlake.format.metadata import TransactionSummary
-from singerlake.log import versions
+from singerlake.log import log, versions
 from singerlake.log.requested_state import Naming, requested_state, requested_transaction
 
 if TYPE_CHECKING:
@@ -45,6 +46,21 @@ class Table(lake.Table):
     _engine: str | None = None
     """What operations run on if they name no engine: that of the lake that it was got from."""
 
+    def __repr__(self) -> str:
+        """Show the table as its log has it; where there is no log, only its name."""
+        try:
+            # Not ``snapshot``, which looks through all files where the log is lost.
+            head = log.read_snapshot(self.store, self.name)
+            if head is None:
+                return f"Table({self.name})"
+            head.check_there()
+            facts = [f"{self.name} at transaction {head.number}"]
+            facts += [f"newest version {head.frozen[-1].described()}"] if head.frozen else []
+            columns = ", ".join(f"{name}: {type_}" for name, type_ in head.columns)
+        except SingerlakeError as error:  # whoever debugs is shown why
+            return f"Table({self.name}: {error})"
+        return f"Table({', '.join(facts)}; {columns})"
+
     def _repr_html_(self) -> str:
         """Show the table in a notebook as its log has it; no row is read."""
         from singerlake.cards import card
@@ -52,11 +68,14 @@ class Table(lake.Table):
         try:
             head = self.snapshot()
             key = {head.columns[index][0] for index in head.key}
-            facts = {
+            facts: dict[str, object] = {
                 "last transaction": str(head.number),
                 "frozen versions": len(head.frozen),
-                "last version": _named(head.frozen[-1]) if head.frozen else None,
             }
+            if head.frozen:
+                last = head.frozen[-1]
+                facts |= {"last version": _named(last), "its rows": last.rows}
+                facts |= {"its fingerprint": last.fingerprint}
             columns = [
                 (name, str(type_), "key" if name in key else "") for name, type_ in head.columns
             ]
@@ -67,6 +86,15 @@ class Table(lake.Table):
     def _choice(self, engine: str | None, spark: SparkSession | None) -> EngineChoice:
         """Return what an operation may run on; see :class:`EngineChoice`."""
         return EngineChoice.of(engine, default=self._engine, spark=spark)
+
+    def versions(self) -> VersionList:
+        """List the table's frozen versions, oldest first.
+
+        Raises:
+            NotFoundError: There is no such table.
+            DamagedError: The log has a gap or cannot be read.
+        """
+        return VersionList(self.name, super().versions())
 
     def history(self) -> list[TransactionSummary]:
         """List the table's transactions, oldest first.

@@ -107,6 +107,14 @@ class LakeVersion(
     rewritten: list[LakeErasure] = []
     hash: str = ""
 
+    def __repr__(self) -> str:
+        from singerlake.quantities import count
+
+        label = "" if self.label is None else f" {self.label!r}"
+        facts = [f"{self.number}{label}", count(len(self.tables), "table"), count(self.rows, "row")]
+        facts += [f"fingerprint {self.fingerprint}"] if self.fingerprint else []
+        return f"LakeVersion({', '.join(facts)})"
+
     def _repr_html_(self) -> str:
         """Show the lake version and its tables in a notebook."""
         from singerlake.cards import card

@@ -168,7 +168,6 @@ class FrozenVersion(
     msgspec.Struct,
     frozen=True,
     omit_defaults=True,
-    repr_omit_defaults=True,
     kw_only=True,
     forbid_unknown_fields=True,
 ):
@@ -214,6 +213,21 @@ class FrozenVersion(
     erased: list[VersionErasure] = []
     pointed: list[PointerNote] = []
     signed: list[SignatureNote] = []
+
+    def __repr__(self) -> str:
+        facts = [self.described(), f"transaction {self.transaction}"]
+        facts += [f"frozen {self.time}"] if self.time else []
+        facts += ["deleted"] if self.deleted is not None else []
+        return f"FrozenVersion({', '.join(facts)})"
+
+    def described(self) -> str:
+        """Return the version's number, label, rows and fingerprint, as ``repr`` shows them."""
+        from singerlake.quantities import count
+
+        label = "" if self.label is None else f" {self.label!r}"
+        facts = [f"{self.number}{label}", count(self.rows, "row")]
+        facts += [f"fingerprint {self.fingerprint}"] if self.fingerprint else []
+        return ", ".join(facts)
 
     def _repr_html_(self) -> str:
         """Show the version in a notebook."""
