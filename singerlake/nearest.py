@@ -53,7 +53,8 @@ def offer(
     """
     names = known if isinstance(known, Mapping) else {name: name for name in known}
     may_be = {**names, **{name: name for name in besides}}
-    if near := [may_be[name] for name in nearest(wanted, may_be)]:
+    # A name that is there, and was meant in another way, is no answer to somebody who wrote it.
+    if near := [shown for name in nearest(wanted, may_be) if (shown := may_be[name]) != wanted]:
         *others, last = near
         return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
     if not names:

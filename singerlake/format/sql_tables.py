@@ -113,6 +113,10 @@ def find(parts: tuple[str, ...], known: Collection[TableName]) -> tuple[TableNam
         if whole:
             return whole, None
     written = ".".join(parts)
+    tap, dot, stream = written.partition(".")
+    if len(parts) == 1 and dot and (meant := _match(tap, stream, known)):  # all in two backticks
+        spelled = Reference((meant.tap, meant.stream))
+        raise NotFoundError(f"the lake has no table {quote(written)}: write it as {spelled}")
     raise NotFoundError(
         f"the lake has no table {written}: {offer(written, map(str, known), 'it is empty')}"
         + ("; write a table as tap.stream" if len(parts) == 1 else "")

@@ -199,9 +199,9 @@ def _explained(error: AnalysisException, views: Views) -> SingerlakeError:
             f"there is no column {name}: {columns_offered(name, views.columns)}"
         )
     if what.startswith("TABLE_OR_VIEW_NOT_FOUND"):
-        name = str(parameters.get("relationName", "?")).replace("`", "")
+        parts, _ = sql_tokens.name_at(sql_tokens.tokens(str(parameters.get("relationName"))), 0)
         try:
-            find(tuple(name.split(".")), views.known)
+            find(tuple(parts), views.known)
         except SingerlakeError as explained:
             return explained
     message = first_line(error)
