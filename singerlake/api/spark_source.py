@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from types import ModuleType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +28,7 @@ from pyspark.sql.datasource import (
 
 from singerlake.engine.local import LocalEngine
 from singerlake.engine.work import SMALL
-from singerlake.errors import NotFoundError, UsageError
+from singerlake.errors import NotFoundError, SingerlakeError, UsageError
 from singerlake.lake import Lake, Table
 from singerlake.log.requested_state import Naming, requested_state
 from singerlake.log.table_state import TableState
@@ -106,7 +107,17 @@ class SingerlakeSource(DataSource):
         return kind(built, schema.names, misfits)
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return a reader of the table's changes, transaction by transaction."""
+        """Return a reader of the table's changes, transaction by transaction.
+
+        What is wrong is raised by the reader's first method: where this one raises, PySpark
+        ends its error with one of its own, that it has no reader to stop.
+        """
+        try:
+            return self._stream_reader(schema)
+        except SingerlakeError as error:
+            return RefusedReader(error)
+
+    def _stream_reader(self, schema: T.StructType) -> DataSourceStreamReader:
         if not self._asks_for_changes():
             # Spark asked for the columns before it said that this is a stream.
             raise UsageError(
@@ -181,6 +192,33 @@ class SingerlakeSource(DataSource):
             Naming("time", "time", self.options.get("time")),
         ]
         return requested_state(table.snapshot(), *namings)[1]
+
+
+class RefusedReader(DataSourceStreamReader):
+    """The reader of a stream that cannot be read, which says why.
+
+    Args:
+        error: Why it cannot.
+    """
+
+    def __init__(self, error: SingerlakeError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's names
+        """Raise the error, in a query that begins."""
+        raise self._error
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
+        """Raise the error, in a query that continues from its checkpoint."""
+        raise self._error
+
+    def partitions(self, start: object, end: object) -> Sequence[InputPartition]:  # noqa: ARG002
+        """Raise the error, in a query that repeats its last batch."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Raise the error; Spark asks for no partition before it asked for offsets."""
+        raise self._error
 
 
 def _streams() -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from datetime import date
@@ -66,6 +67,14 @@ CONDITIONS = [
     "id = 1 or name = 'b'",
     "name <=> null",
 ]
+
+
+ORDERS: dict[str, Any] = {
+    "id": {"type": "integer"},
+    "total": {"type": "number", "multipleOf": 0.01},
+    "status": {"type": "string"},
+}
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -166,6 +175,17 @@ def test_only_the_columns_that_are_asked_for_are_read(filled: Lake, spark: Spark
     assert sorted(found.collect(), key=lambda row: row.id)[0] == ("ä", 1)
     named = source(spark, filled).schema("day date, id bigint").load("tap.s")
     assert sorted(named.collect(), key=lambda row: row.id)[0] == (date(2026, 1, 2), 1)
+
+
+def test_ways_to_name_columns_on_the_page_run(lake: Lake, spark: SparkSession) -> None:
+    page = (ROOT / "docs" / "guides" / "cluster.md").read_text("utf-8")
+    (columns,) = re.findall(r'`.option\("columns", "(.*?)"\)`', page)
+    (schema,) = re.findall(r'`.schema\("(.*?)"\)`', page)
+    commit_rows(lake, "tap-shop.orders", ORDERS, ["id"], [{"id": 1, "total": 1.5, "status": "new"}])
+    expected = [(1, Decimal("1.50"))]
+    assert source(spark, lake, columns=columns).load("tap-shop.orders").collect() == expected
+    found = source(spark, lake).schema(schema).load("tap-shop.orders").where("total > 1")
+    assert found.collect() == expected
 
 
 @pytest.mark.parametrize(

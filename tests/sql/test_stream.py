@@ -161,7 +161,33 @@ def test_what_cannot_be_streamed_is_refused(
     wanted = {"path": "tap.s", "lake": filled.store.uri, "change_feed": "true", **options}
     source = SingerlakeSource(wanted)
     with pytest.raises(UsageError, match=said):
-        source.streamReader(source.schema())
+        source.streamReader(source.schema()).initialOffset()
+
+
+@pytest.mark.parametrize(
+    ("options", "continued", "said"),
+    [
+        ({"change_feed": "false"}, False, 'add .option("change_feed", "true")'),
+        ({"change_feed": "false"}, True, 'add .option("change_feed", "true")'),
+        ({"max_rows_per_trigger": "0"}, False, "'0' is not a positive number"),
+        ({"max_rows_per_trigger": "0"}, True, "'0' is not a positive number"),
+        ({"since": "7"}, False, "has no version '7'"),
+    ],
+)
+def test_error_of_a_stream_is_the_only_one(
+    filled: Lake,
+    spark: SparkSession,
+    tmp_path: Path,
+    options: dict[str, str],
+    continued: bool,
+    said: str,
+) -> None:
+    if continued:
+        run(stream(spark, filled), tmp_path)
+    with pytest.raises(StreamingQueryException) as found:
+        run(stream(spark, filled, **options), tmp_path)
+    assert said in str(found.value)
+    assert "UnboundLocalError" not in str(found.value)
 
 
 def test_a_snapshot_is_not_read_as_changes(filled: Lake) -> None:
