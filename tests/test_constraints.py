@@ -48,6 +48,12 @@ def pins(name: str) -> list[Requirement]:
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
+def tools() -> list[Requirement]:
+    """The tools that have an environment with the project, and what the project asks for."""
+    lines = (ROOT / "tests" / "snapshot" / "tools.txt").read_text("utf-8").splitlines()
+    return [*map(Requirement, PROJECT["dependencies"]), *map(Requirement, lines)]
+
+
 def environments() -> list[tuple[str, str]]:
     """The names and requirements of environments other than the project's own."""
     lines = [
@@ -79,7 +85,11 @@ def misses(asked: Requirement, pinned: list[Requirement], machine: dict[str, str
 
 @pytest.mark.parametrize(
     ("name", "asked"),
-    [("dev", direct()), *((name, [Requirement(asked)]) for name, asked in environments())],
+    [
+        ("dev", direct()),
+        ("tools", tools()),
+        *((name, [Requirement(asked)]) for name, asked in environments()),
+    ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_constraints_pin_each_direct_dependency_once_for_each_machine(
@@ -97,7 +107,11 @@ def test_constraints_pin_each_direct_dependency_once_for_each_machine(
 
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
 def test_constraints_pin_one_exact_release_each(path: Path) -> None:
-    assert path.stem in {"dev", *(name for name, _ in environments())}  # somebody installs it
+    assert path.stem in {
+        "dev",
+        "tools",
+        *(name for name, _ in environments()),
+    }  # somebody installs it
     pinned = pins(path.stem)
     assert all(re.fullmatch(r"==[\w.!+]+", str(one.specifier)) for one in pinned)
     for machine in machines():

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from singerlake.publish.projection import Format
+from tests.apart import NotInstalledError
 from tests.publish import duckdb_apart
 from tests.publish.readers_table import PROPERTIES, ROWS, Shelf, publish_all
 
@@ -48,7 +49,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Shel
 def apart(environments: None) -> Path:
     try:
         return duckdb_apart.installed()
-    except duckdb_apart.NotInstalledError as error:
+    except NotInstalledError as error:
         pytest.skip(str(error))
 
 

@@ -26,7 +26,9 @@ from singerlake.rows.state.parquet_parts import PartReader, PartWriter
 from singerlake.rows.state.shape import shape_of
 from singerlake.snapshot import building, index
 from singerlake.storage.local.store import LocalStore
+from tests.apart import NotInstalledError
 from tests.build import commit_rows
+from tests.snapshot import tools_apart
 
 COLUMNS: dict[str, Any] = {
     "id": {"type": "integer"},
@@ -84,21 +86,6 @@ def held(state: singerlake.Snapshot) -> int:
     return len(leases(state.table.store, state.table.name))
 
 
-def pandas_rows(state: Any) -> pa.Table:
-    pandas = pytest.importorskip("pandas", "3")  # earlier ones take no Arrow streams
-    return pa.table(pandas.DataFrame.from_arrow(state))
-
-
-def ibis_rows(state: Any) -> pa.Table:
-    ibis = pytest.importorskip("ibis")
-    return ibis.memtable(state).to_pyarrow()
-
-
-def datafusion_rows(state: Any) -> pa.Table:
-    datafusion = pytest.importorskip("datafusion")
-    return datafusion.SessionContext().from_arrow(state).to_arrow_table()
-
-
 def arro3_rows(state: Any) -> pa.Table:
     core = pytest.importorskip("arro3.core")
     return pa.table(core.Table.from_arrow(state))
@@ -122,9 +109,6 @@ TOOLS: dict[str, Callable[[Any], pa.Table]] = {
     "scan_polars": lambda state: state.scan_polars().collect().to_arrow(),
     "duckdb": duckdb_rows,
     "to_duckdb": view_rows,
-    "pandas": pandas_rows,
-    "ibis": ibis_rows,
-    "datafusion": datafusion_rows,
     "arro3": arro3_rows,
 }
 
@@ -140,6 +124,34 @@ def test_snapshot_has_the_same_rows_in_each_tool(
     assert rows.column_names == expected.column_names
     assert rows.sort_by("id").to_pylist() == expected.to_pylist()
     assert held(state) == 0, "the lease ends with the stream"
+
+
+@pytest.fixture(scope="module")
+def apart(environments: None) -> Path:
+    try:
+        return tools_apart.installed()
+    except NotInstalledError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("tool", tools_apart.TOOLS)
+@pytest.mark.parametrize("kind", ["whole", "layered"])
+def test_snapshot_has_the_same_rows_in_tools_of_another_environment(
+    apart: Path,
+    lake: singerlake.Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tool: str,
+    kind: str,
+) -> None:
+    if tool == "pandas" and sys.version_info < (3, 11):
+        pytest.skip("pandas 3 needs Python 3.11")
+    if kind == "whole":
+        filled(lake)
+    else:
+        layered(lake, monkeypatch)
+    found = tools_apart.compared(apart, tmp_path / "lake", tool)
+    assert found == {"rows": 60, "names": True, "values": True, "leases": 0}
 
 
 def test_stream_gives_batches_and_holds_a_lease_until_it_is_given_up(
