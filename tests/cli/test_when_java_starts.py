@@ -71,6 +71,8 @@ PROJECTIONS = """version: 1
 projections:
 - {name: s, from: tap.s, to: published/s}
 - {name: n, sql: "select upper(name) as name from tap.s where id > 1", to: published/n}
+- {name: t, sql: "select id, upper(name) as name from tap.s", stage: staging.t, key: id,
+   to: published/t}
 """
 OTHERS = {"completion", "demo", "shell", "unpublish"}
 """What runs other commands, or takes what is published away."""

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from singerlake.engine.choice import EngineChoice
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
+from singerlake.ops.change.plan import ChangeOptions
 from singerlake.ops.freeze import freeze
 from singerlake.ops.publish.publish import publish
 from singerlake.publish.projection import Format, OrderKey, Projection, Target
@@ -23,7 +25,7 @@ from singerlake.storage.local.store import LocalStore
 from tests.build import commit_rows
 from tests.faults import plain
 from tests.faults.faulty_store import FaultyStore, Kind
-from tests.faults.operations import TAP, WIDE, Operation
+from tests.faults.operations import TAP, WIDE, Operation, write_options
 from tests.faults.plain import Dump, Row
 
 OPENING = "singerlake.publish.destinations.opening.open_store"
@@ -152,7 +154,8 @@ class Publish(Operation):
 
     def run(self, store: Store, acknowledged: Path, *, again: bool = False) -> None:
         choice = self.choice()
-        with opened_beside(store):
+        waits = partial(ChangeOptions, writing=write_options(again=again))
+        with opened_beside(store), mock.patch("singerlake.ops.publish.stage.ChangeOptions", waits):
             (outcome,) = publish(Lake(store), [self.projection()], None, choice)
         if outcome.error is not None:
             raise outcome.error

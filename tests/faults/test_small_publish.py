@@ -24,6 +24,7 @@ from tests.faults.faulty_store import (
 from tests.faults.kinds import each_kind
 from tests.faults.published import Publish, PublishFirst
 from tests.frozen import HERE
+from tests.needs import MORE
 
 QUICK = [
     *((kind, "") for kind in (LOST_REPLY, TAKEN, OUTAGE, LOST_THEN_OUTAGE, INTERRUPT)),
@@ -63,7 +64,18 @@ class PublishSqlHere(PublishHere):
         return replace(plain, sql=f"{plain.sql} where id > 0 and coalesce(name, '') <> 'other'")
 
 
-@pytest.fixture(scope="module", params=[PublishHere, PublishFirstHere, PublishSqlHere])
+class PublishStagedHere(PublishSqlHere):
+    """A refresh of a staging table, and of what is published of it."""
+
+    name = "publish, small, staged"
+    stage: ClassVar[TableName | None] = TableName("staging", "t")
+    versions: ClassVar[bool] = False
+
+
+EACH = [PublishHere, PublishFirstHere, PublishSqlHere, pytest.param(PublishStagedHere, marks=MORE)]
+
+
+@pytest.fixture(scope="module", params=EACH)
 def bench(processes: None, request: pytest.FixtureRequest) -> Iterator[Bench]:
     with fast_folder() as folder:
         yield Bench(request.param(), Folder(folder), folder)

@@ -280,6 +280,15 @@ def test_a_file_is_read_in_ranges(tmp_path: Any) -> None:
         assert file.tell() == 1077
 
 
+def test_output_that_is_given_up_writes_nothing_more(tmp_path: Path) -> None:
+    """From Python 3.13 on, what fails as garbage is collected shows on the terminal."""
+    staged = LocalStore(tmp_path / "s").stage()
+    out = StagedOutput(staged)
+    out.write(b"rest")
+    del out
+    assert staged.size == 0
+
+
 def test_a_batch_is_as_good_as_many() -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     table = pa.table({"at": [begin + timedelta(hours=n) for n in range(1000)], "s": ["x"] * 1000})

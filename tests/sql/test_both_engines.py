@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,10 +13,13 @@ from hypothesis import strategies as st
 
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError
+from singerlake.format.sql_tokens import quote_versions, tokens
 from singerlake.lake import Lake
 from singerlake.sql.local.outside import OutsideError
+from singerlake.sql.local.query import planned
 from singerlake.sql.local.query import query as on_duckdb
 from singerlake.sql.queries.query import query as on_spark
+from singerlake.sql.tables import Tables
 from tests.build import commit_rows
 from tests.needs import MORE
 from tests.sql.local_cases import COLUMNS, SAME, T, fill, many_rows, plain_rows
@@ -134,6 +138,85 @@ def test_small_decimals_have_the_same_digits(spark: SparkSession, lake: Lake, sq
     commit_rows(lake, "tap-x.small", DECIMALS, ["id"], rows)
     found = check(spark, lake, f"{sql} order by id")
     assert len(found[2]) == len(VALUES)
+
+
+PIECES = [[token.text for token in tokens(sql)] for sql in SAME]
+WORDS = """
+isnull notnull all any some exists desc asc first last nulls of as version timestamp date interval
+end by using outer inner left full cross natural lateral semi anti rows fetch top values with over
+sort qualify user current_date current_time localtimestamp div rlike ilike escape collate struct
+map array if table tablesample pivot for 1.0 '' , ( ) . * - + = < not and or on is in like limit
+"""
+EDITS = st.tuples(
+    st.sampled_from(["insert", "delete", "replace", "swap", "repeat", "move"]),
+    st.integers(0, 99),
+    st.integers(0, 99),
+    st.sampled_from(WORDS.split()),
+)
+
+
+def edited(pieces: list[str], edits: list[tuple[str, int, int, str]]) -> str:
+    """A statement with some of its pieces others, or in other places."""
+    found = list(pieces)
+    for kind, first, second, word in edits:
+        one, other = first % len(found), second % len(found)
+        if kind == "insert":
+            found.insert(one, word)
+        elif kind == "delete" and len(found) > 1:
+            found.pop(one)
+        elif kind == "replace":
+            found[one] = word
+        elif kind == "swap":
+            found[one], found[other] = found[other], found[one]
+        elif kind == "repeat":
+            found.insert(one, found[one])
+        else:
+            found.insert(other, found.pop(one))
+    text = ""
+    for before, piece in pairwise(["", *found]):
+        together = "." in (before, piece) or (before in "<>!=" and piece in "<>=")
+        text += piece if together else f" {piece}"
+    return text
+
+
+MUTANTS = st.builds(edited, st.sampled_from(PIECES), st.lists(EDITS, min_size=1, max_size=2))
+
+
+@pytest.mark.usefixtures("each_operation")
+@settings(max_examples=300, deadline=None)
+@given(sql=MUTANTS)
+def test_what_spark_does_not_parse_is_left_to_it(spark: SparkSession, lake: Lake, sql: str) -> None:
+    with closing_tables(lake) as tables:
+        try:
+            planned(sql, tables)
+        except OutsideError:
+            return
+        except SingerlakeError:
+            pass  # an error of names, which Spark has if it can read them
+    spark._jsparkSession.sessionState().sqlParser().parsePlan(quote_versions(sql))
+
+
+@pytest.mark.usefixtures("long_runs")
+@settings(max_examples=200, deadline=None)
+@given(sql=MUTANTS)
+def test_mutants_are_answered_alike(spark: SparkSession, lake: Lake, sql: str) -> None:
+    ordered = "order by" in sql
+    try:
+        found = outcome(lambda: on_duckdb(lake, sql, LOCAL), ordered=ordered)
+    except OutsideError:
+        return
+    other = outcome(lambda: on_spark(spark, lake, sql), ordered=ordered)
+    # Of several things that are wrong, each engine names one.
+    assert found == other or (isinstance(found[0], type) and isinstance(other[0], type))
+
+
+@contextmanager
+def closing_tables(lake: Lake) -> Iterator[Tables]:
+    tables = Tables(lake=lake)
+    try:
+        yield tables
+    finally:
+        tables.release()
 
 
 WHOLE = ["0", "5", "-7", "9007199254740993", "-9223372036854775808", "2"]

@@ -124,9 +124,9 @@ OUTSIDE = {
     "decimal(38,2) * decimal(38,2)": f"select d * d as m from {T}",
     "bigint + decimal(38,2)": f"select n + d as m from {T}",
     "the number 1.5 ": f"select n * 1.5 as m from {T}",
-    "+ without a value before it": f"select n + +1 as m from {T}",
-    "+ without a value": f"select +s as m from {T}",
-    "and without a value before it": f"select id from {T} where and(flag)",
+    "+ after +": f"select n + +1 as m from {T}",
+    "+ after select": f"select +s as m from {T}",
+    "and after where": f"select id from {T} where and(flag)",
     "NEG": f"select -n as m from {T}",
     "the sign /": f"select n / 2 as m from {T}",
     "whose type no column decides": f"select case when n = 1 then 2 end as m from {T}",
@@ -144,7 +144,7 @@ OUTSIDE = {
     "the function nope()": f"select nope(s) as m from {T}",
     "a string with a backslash": rf"select id from {T} where s = 'a\nb'",
     "'it''s' without a blank": f"select id from {T} where s = 'it''s'",
-    "a string where a name may stand": f"select id from {T} where s = 'a' 'b'",
+    "a string after a string": f"select id from {T} where s = 'a' 'b'",
     "the name 1_000 without backticks": f"select id from {T} where n = 1_000",
     "the name 1L": f"select id from {T} where n = 1L",
     "the sign =>": f"select id from {T} where n <=> 1",
@@ -187,6 +187,96 @@ OUTSIDE = {
     "the sign {": f"select {{x}} from {T}",
     "a column of the answer": f"select id as a, n from {T} where a = 1",
 }
+
+
+NO_SQL_OF_SPARK = [
+    f"select id from {T} order by id limit 1, 2",
+    f"select id, from {T}",
+    f"select ,id from {T}",
+    f"select id,, n from {T}",
+    f"select id from {T},",
+    f"select id from {T} where id in (1,)",
+    f"select id from {T} where id in (,1)",
+    f"select id from {T} order by id,",
+    f"select n, count(*) from {T} group by n,",
+    f"select coalesce(s, s,) as a from {T}",
+    f"select concat(,s) as a from {T}",
+    f"select id from {T} limit 3 order by id",
+    f"select id from {T} order by id offset 3 limit 2",
+    f"select n, count(*) from {T} group by n where id > 1",
+    f"select n, count(*) from {T} having count(*) > 1 group by n",
+    f"select id from {T} order by n where id > 1",
+    f"select id from {T} limit 2 where id > 1",
+    f"select id from {T} where n isnull",
+    f"select id from {T} where n notnull",
+    f"select id from {T} where n not is null",
+    f"select case when flag s end as a from {T}",
+    f"select id from {T} order by id nulls first nulls last",
+    f"select id from {T} order by id offset 2 rows",
+    f"select n, count(*) from {T} group by all n",
+    f"select n, count(*) from {T} group by all, n",
+    f"select n, count(*) from {T} group by distinct n",
+    f"select all, n from {T}",
+    f"select distinct, n from {T}",
+    f"select id from {T} as",
+    f"select id as from {T}",
+    f"select id from {T} where not",
+    f"select id from {T} where id between 1, 2",
+    f"select count(distinct) from {T}",
+    f"select a.id from {T} a, {T} b join {T} c on c.id = a.id",
+]
+
+
+@pytest.mark.parametrize("sql", NO_SQL_OF_SPARK)
+def test_what_spark_does_not_parse_is_left_to_it(lake: Lake, sql: str) -> None:
+    with pytest.raises(OutsideError):
+        query(lake, sql, LOCAL)
+
+
+@pytest.mark.parametrize("name", ["all", "ALL", "distinct", "case", "order", "user"])
+def test_columns_may_be_called_as_words_of_sql(tmp_path: Path, name: str) -> None:
+    lake = Lake.open(str(tmp_path / "lake"), create=True)
+    columns = {"id": {"type": "integer"}, name: {"type": "integer"}}
+    commit_rows(lake, "t.t", columns, ["id"], [{"id": n, name: n % 2} for n in range(4)])
+    assert ask(lake, f"select `{name}`, count(*) from t.t group by `{name}` order by 1") == [
+        (0, 2),
+        (1, 2),
+    ]
+    for sql in (f"select {name}, id from t.t", f"select id from t.t group by {name}, id"):
+        try:
+            rows = ask(lake, sql)
+        except OutsideError:
+            continue
+        assert len(rows) == 4
+        assert len(rows[0]) == sql.count(",") + 1 - sql.count("group")
+    if name.casefold() == "all":
+        with pytest.raises(OutsideError, match="with a column of that name"):
+            ask(lake, "select id, count(*) from t.t group by all")
+
+
+def test_literals_are_what_they_are_on_spark(lake: Lake) -> None:
+    for text, zero in (("-0.0", "0.0"), ("-0", "0.0"), ("-0e0", "-0.0"), ("0", "0.0")):
+        rows = ask(lake, f"select coalesce(x, {text}) as a from {T} where x is null")
+        assert repr(rows[0][0]) == zero
+    for text in (f"0.{'1' * 39}", f"{'1' * 30}.{'1' * 10}"):
+        with pytest.raises(OutsideError, match="more than 38 digits"):
+            ask(lake, f"select id from {T} where x < {text}")
+    assert ask(lake, f"select count(*) from {T} where x < {'1' * 39}e0")
+
+
+@pytest.mark.parametrize("sql", ["0 * n * n", "n * 0 * n", "n + -5 + (id + n)", "1 * (n * n)"])
+def test_chains_that_spark_orders_otherwise_are_left_to_it(lake: Lake, sql: str) -> None:
+    with pytest.raises(OutsideError, match="literals in a chain"):
+        ask(lake, f"select {sql} as a from {T}")
+    assert ask(
+        lake, f"select n + id + n as a, n * 2 * 3 as b, 1 + n - id as c from {T} where id = 1"
+    )
+
+
+@pytest.mark.parametrize("name", ["current_time", "user", "session_user", "current_catalog"])
+def test_functions_without_brackets_are_left_to_spark(lake: Lake, name: str) -> None:
+    with pytest.raises(OutsideError):
+        ask(lake, f"select {name} as a from {T}")
 
 
 @pytest.mark.parametrize(("construct", "sql"), OUTSIDE.items())

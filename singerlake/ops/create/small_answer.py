@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pyarrow as pa
 
-from singerlake.engine.choice import EngineChoice
 from singerlake.engine.local import LocalEngine, Parts
 from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
-from singerlake.lake import Lake
 from singerlake.ops.create.answer import PART, QueryAnswer
 from singerlake.ops.create.answer_schema import schema_of_columns
 from singerlake.rows.batches.row_columns import aliases
@@ -23,23 +22,27 @@ from singerlake.sql.local.small_query import SmallQuery
 class SmallAnswer(QueryAnswer[Parts]):
     """The result of a query, all of it computed; to be used as a context.
 
+    Args:
+        asked: The query; it stays the caller's.
+
     Raises:
-        OutsideError: DuckDB does not answer the query as Spark does, or its tables are large.
-        InvalidQueryError: It names a column that is not there.
-        NotFoundError: It names a table or a version that is not there.
+        OutsideError: DuckDB does not answer the query as Spark does.
     """
 
-    def __init__(self, lake: Lake, sql: str, choice: EngineChoice) -> None:
+    def __init__(self, asked: SmallQuery) -> None:
         self.engine = LocalEngine()
         self._held = ExitStack()
         with ExitStack() as held:
-            asked = held.enter_context(SmallQuery(lake, sql, choice))
             self._rows = held.enter_context(self.engine.keep([asked.rows]))
             next(self.engine.batches(self._rows), None)  # from now on, Spark is not asked instead
             self._held = held.pop_all()
         self._types: Columns = tuple((name, one.type) for name, one in asked.statement.items)
         self.names = [name for name, _ in self._types]
-        self.sources = [*asked.tables.sources.values()]
+        turned = asked.tables.turned
+        self.sources = [
+            replace(one, version=one.version or turned.get(one.table))
+            for one in asked.tables.sources.values()
+        ]
         self.states = asked.states
         self.lineage = asked.lineage
 

@@ -140,8 +140,9 @@ def _of_query(
 
     def here() -> Created:
         from singerlake.ops.create.small_answer import SmallAnswer
+        from singerlake.sql.local.small_query import SmallQuery
 
-        with SmallAnswer(lake, sql, choice) as answer:
+        with SmallQuery(lake, sql, choice) as asked, SmallAnswer(asked) as answer:
             return made(answer)
 
     def on_spark(purpose: str) -> Created:

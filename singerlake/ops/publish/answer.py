@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Generic
 
 import pyarrow as pa
 
 from singerlake.engine.base import Engine, R
+from singerlake.format.log import SchemaEntry
 from singerlake.lineage_events import Columns
 from singerlake.log.table_state import TableState
+from singerlake.ops.create.answer import QueryAnswer
 from singerlake.ops.publish.fresh_rows import FreshRows
 from singerlake.ops.publish.write.changed_rows import Changes
 from singerlake.ops.publish.write.row_sources import RowSource
@@ -110,6 +113,30 @@ class Answer(ABC, Generic[R]):
         Raises:
             DamagedError: A block that is needed cannot be read.
         """
+
+
+class SqlAnswer(Answer[R]):
+    """The rows of SQL, which a staging table can hold."""
+
+    def __enter__(self) -> SqlAnswer[R]:
+        return self
+
+    @property
+    @abstractmethod
+    def key(self) -> tuple[str, ...]:
+        """The answer's columns that are the key of the one table of a rowwise query, in order."""
+
+    @abstractmethod
+    def is_key(self, columns: Sequence[str]) -> bool:
+        """Tell whether columns of the answer are that key, in any order, each once."""
+
+    @abstractmethod
+    def table_schema(self, keys: Sequence[str]) -> SchemaEntry:
+        """Return the schema of a table that holds its rows; see :meth:`QueryAnswer.schema`."""
+
+    @abstractmethod
+    def computed(self) -> AbstractContextManager[QueryAnswer[R]]:
+        """Give all rows as those of a table. Indexes of the tables are made, where none are."""
 
 
 def states_of(tables: Tables) -> dict[SourceState, TableState]:

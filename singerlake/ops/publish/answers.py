@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from singerlake import extras
 from singerlake.engine.choice import SPARK, EngineChoice
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from singerlake.ops.publish.answer import Answer
+from singerlake.log import log
+from singerlake.ops.publish.answer import Answer, SqlAnswer
 from singerlake.ops.publish.table_columns import TableColumns, wanted
 from singerlake.publish.projection import Projection
 from singerlake.publish.versions import rows_query
+from singerlake.snapshot.from_blocks import reading
 from singerlake.sql.answers import LIBRARIES, first_here
 from singerlake.sql.local.outside import OutsideError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 WHAT = "publishing"
 
@@ -41,13 +40,20 @@ def opened(
     plain = wanted(lake, sql, at)
     if plain is not None:
         return TableColumns(choice.engine_for(plain.work(), WHAT), plain)
+    return opened_sql(choice, lake, name, sql, at)
 
-    def here() -> Answer[Any]:
+
+def opened_sql(
+    choice: EngineChoice, lake: Lake, name: str, sql: str, at: str | None = None
+) -> SqlAnswer[Any]:
+    """Begin to compute SQL; see :func:`opened`."""
+
+    def here() -> SqlAnswer[Any]:
         from singerlake.ops.publish.simple_sql import SimpleSql
 
         return SimpleSql(lake, sql, choice, at=at)
 
-    def on_spark(purpose: str) -> Answer[Any]:
+    def on_spark(purpose: str) -> SqlAnswer[Any]:
         spark = choice.session(purpose)
         from singerlake.ops.publish.projected import Projected
 
@@ -74,27 +80,17 @@ def instead(choice: EngineChoice, name: str, error: OutsideError) -> EngineChoic
     return first_here(choice, f"the SQL of {name}", again, lambda _: replace(choice, name=SPARK))
 
 
-def session(choice: EngineChoice, sql: str) -> SparkSession:
-    """Start Spark, or find the session that runs.
-
-    Args:
-        choice: Whether it may be used.
-
-    Raises:
-        UsageError: Only this process may be used.
-    """
-    choice.need_spark(WHAT, sql)
-    engine: Any = choice.spark_engine(WHAT)
-    spark: SparkSession = engine.spark
-    return spark
-
-
 def needs_spark(choice: EngineChoice, lake: Lake, projection: Projection) -> bool:
     """Tell, without reading a row, whether Spark may be needed to publish a projection anew."""
-    if projection.stage is not None:
-        return True
-    sql = rows_query(projection)
-    if (plain := wanted(lake, sql)) is not None:
+    staged = projection.stage
+    if staged is not None:
+        present = log.read_snapshot(lake.store, staged)
+        if present is not None and (
+            present.overlay.constraints or not choice.takes(reading(present))
+        ):
+            return True
+    sql = rows_query(projection) if staged is None else projection.sql
+    if staged is None and (plain := wanted(lake, sql)) is not None:
         return not choice.takes(plain.work())
     if choice.name == SPARK or not extras.installed(*LIBRARIES):
         return True

@@ -6,7 +6,8 @@ it. Whether that can be done is told from metadata and the SQL alone, before any
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import and_
@@ -21,14 +22,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from singerlake.engine.spark.engine import SparkEngine, SparkRows
 from singerlake.engine.spark.jvm.failures import plain_errors
+from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
 from singerlake.lake import Lake
 from singerlake.lineage_events import Columns
 from singerlake.log.schema_difference import plan
 from singerlake.log.table_state import TableState
+from singerlake.ops.create.query_schema import schema_of
+from singerlake.ops.create.spark_answer import SparkAnswer
 from singerlake.ops.diff.both_rows import BothRows
 from singerlake.ops.diff.pairs import differing
-from singerlake.ops.publish.answer import Answer, states_of, why_all
+from singerlake.ops.publish.answer import SqlAnswer, states_of, why_all
 from singerlake.ops.publish.fresh_rows import FOUND, FreshRows, RowwiseAnswer, Side, fresh_rows
 from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE, Changes
 from singerlake.ops.publish.write.row_sources import (
@@ -94,7 +98,7 @@ class SourceChanges:
         return both.where(~F.col(BEFORE).eqNullSafe(F.col(AFTER)))
 
 
-class Projected(Answer[SparkRows]):
+class Projected(SqlAnswer[SparkRows]):
     """A projection's SQL, parsed and analysed, its tables held at their states.
 
     While it is held, no vacuum deletes what it reads; to be used as a context.
@@ -164,16 +168,14 @@ class Projected(Answer[SparkRows]):
         rowwise.check_deterministic(self._analyzed, what)
 
     @property
-    def key(self) -> tuple[str, ...]:
-        """The answer's columns that are the key of the one table of a rowwise query."""
+    def key(self) -> tuple[str, ...]:  # noqa: D102
         named: dict[str | None, str] = {}
         for name, origin in self._origins.items():
             named.setdefault(origin, name)
         key = self._key_of_source
         return tuple(named[one] for one in key) if named.keys() >= {*key} else ()
 
-    def is_key(self, columns: Sequence[str]) -> bool:
-        """Tell whether columns of the answer are the key of the one table of a rowwise query."""
+    def is_key(self, columns: Sequence[str]) -> bool:  # noqa: D102
         key = self._key_of_source
         found = {self._origins.get(name) for name in columns}
         return bool(key) and found == {*key} and len(columns) == len(key)
@@ -259,6 +261,14 @@ class Projected(Answer[SparkRows]):
         read = self._views.sources.values()
         sources = [replace(s, version=s.version or self._views.turned.get(s.table)) for s in read]
         return QueryResult(frame, sources)
+
+    def table_schema(self, keys: Sequence[str]) -> SchemaEntry:  # noqa: D102
+        return schema_of(self.fields, list(keys))
+
+    @contextmanager
+    def computed(self) -> Iterator[SparkAnswer]:  # noqa: D102
+        with self.rows() as result:
+            yield SparkAnswer(SparkEngine(self._spark), result)
 
     def count(self) -> int:  # noqa: D102
         with plain_errors():

@@ -15,7 +15,7 @@ from singerlake.engine.choice import EngineChoice
 from singerlake.errors import SingerlakeError, UsageError
 from singerlake.lake import Lake
 from singerlake.lineage import told_job
-from singerlake.ops.publish.answers import instead, session
+from singerlake.ops.publish.answers import instead
 from singerlake.ops.publish.outcome import (
     Outcome,
     PublishedRows,
@@ -49,7 +49,7 @@ def publish(
 
     Args:
         projections: Which, and all that make what they read.
-        choice: What may read rows. Staging tables are Spark's.
+        choice: What may read rows.
 
     Raises:
         UsageError: The projections cannot be as a whole, as where they read each other in a circle;
@@ -137,13 +137,12 @@ def _refreshed(
     lake: Lake, projection: Projection, options: PublishOptions, choice: EngineChoice
 ) -> Staged | None:
     """Refresh the staging table; None where it was up to date."""
-    spark = session(choice, f"the staging table of {projection.name}")
-    from singerlake.ops.publish.stage import stage
+    from singerlake.ops.publish.stage import stage  # late: few projections have one
 
     done = stage(
-        spark,
         lake,
         projection,
+        choice,
         full_refresh=options.full_refresh,
         dry_run=options.dry_run,
         at=options.at,

@@ -16,14 +16,17 @@ import pyarrow as pa
 
 from singerlake.engine.choice import EngineChoice
 from singerlake.engine.local import LocalEngine, Parts
+from singerlake.format.log import SchemaEntry
 from singerlake.format.types import Columns
 from singerlake.lake import Lake
 from singerlake.lineage_events import Columns as Lineage
 from singerlake.log.schema_difference import Comparison, plan
 from singerlake.log.table_state import TableState
+from singerlake.ops.create.answer_schema import schema_of_columns
+from singerlake.ops.create.small_answer import SmallAnswer
 from singerlake.ops.diff.both_rows import BothRows
 from singerlake.ops.diff.pairs import differing
-from singerlake.ops.publish.answer import Answer, states_of, why_all
+from singerlake.ops.publish.answer import SqlAnswer, states_of, why_all
 from singerlake.ops.publish.fresh_rows import FOUND, FreshRows, RowwiseAnswer, Side, fresh_rows
 from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE, Changes
 from singerlake.ops.publish.write.row_sources import (
@@ -46,7 +49,7 @@ from singerlake.sql.local.small_query import SmallQuery
 from singerlake.sql.local.statement import NUMBER, Answered
 
 
-class SimpleSql(Answer[Parts]):
+class SimpleSql(SqlAnswer[Parts]):
     """A projection's SQL, its tables held at their states.
 
     Args:
@@ -104,8 +107,7 @@ class SimpleSql(Answer[Parts]):
         return why_all(since, self.sources[0], snapshot, head, keyed=keyed)
 
     @cached_property
-    def key(self) -> tuple[str, ...]:
-        """The answer's columns that are the key of the one table of a rowwise query."""
+    def key(self) -> tuple[str, ...]:  # noqa: D102
         if self._statement.obstacle is not None:
             return ()
         named: dict[int, str] = {}
@@ -114,6 +116,21 @@ class SimpleSql(Answer[Parts]):
                 named.setdefault(one.column[1], name)
         key = shape_of(self.states[0]).keys
         return tuple(named[place] for place in key) if named.keys() >= {*key} else ()
+
+    def is_key(self, columns: Sequence[str]) -> bool:  # noqa: D102
+        if self._statement.obstacle is not None:
+            return False
+        key = shape_of(self.states[0]).keys
+        taken = {name: one.column for name, one in self._statement.items}
+        found = {None if (place := taken[name]) is None else place[1] for name in columns}
+        return bool(key) and found == {*key} and len(columns) == len(key)
+
+    def table_schema(self, keys: Sequence[str]) -> SchemaEntry:  # noqa: D102
+        types = tuple((name, one.type) for name, one in self._statement.items)
+        return schema_of_columns(types, list(keys))
+
+    def computed(self) -> SmallAnswer:  # noqa: D102
+        return SmallAnswer(self._query)
 
     @property
     def _columns_of_table(self) -> list[int] | None:
@@ -183,12 +200,15 @@ class _Rowwise:
         """The indexes of the columns that it reads."""
         return self.statement.used[0]
 
-    def rows(self, given: Sequence[pa.Array], numbers: pa.Array) -> pa.Table:
-        """Answer it, with the number of the row in a column more.
+    def rows(self, given: Sequence[pa.Array], numbers: pa.Array) -> tuple[pa.Table, pa.Array]:
+        """Answer it.
 
         Args:
             given: The columns that it reads.
             numbers: The rows' numbers.
+
+        Returns:
+            Rows, and for each the number of the one that it was made of.
         """
         fields = [pa.field(alias(one), clock_type(self.columns[one][1])) for one in self.used]
         schema = pa.schema([*fields, pa.field(NUMBER, pa.int64())])
@@ -197,7 +217,10 @@ class _Rowwise:
             return schema, clocks([[*given, numbers]], schema)
 
         asked = replace(self.statement, numbered=True)
-        return pa.Table.from_batches(asked.rows([opened]), asked.schema)
+        found = pa.Table.from_batches(asked.rows([opened]), asked.schema).combine_chunks()
+        # By its place: a column of the answer may have the same name.
+        numbered = found.column(found.num_columns - 1)
+        return found.remove_column(found.num_columns - 1), numbered
 
 
 @dataclass
@@ -221,7 +244,7 @@ class _FreshRows:
             rows = batch.filter(pa.array(~np.asarray(batch.column(DELETED), bool)))
             self._check(rows)
             given = [rows.column(alias(one)) for one in self.sql.used]
-            found = self.sql.rows(given, pa.array(np.arange(rows.num_rows))).drop_columns(NUMBER)
+            found, _ = self.sql.rows(given, pa.array(np.arange(rows.num_rows)))
             yield from Side("rows", found.schema)(iter(found.to_batches()))
 
     def _check(self, rows: pa.RecordBatch) -> None:
@@ -269,13 +292,11 @@ class _BothSides:
         """Answer the SQL of rows; null where a row is missing, or the answer leaves it out."""
         there = np.flatnonzero(np.asarray(rows.is_valid()))
         some = rows.take(pa.array(there)).flatten()
-        found = self.sql.rows([some[one] for one in self.sql.used], pa.array(there))
+        found, numbers = self.sql.rows([some[one] for one in self.sql.used], pa.array(there))
         places = np.full(len(rows), -1)
-        places[found.column(NUMBER).to_numpy()] = np.arange(len(found))
+        places[numbers.to_numpy()] = np.arange(len(found))
         wanted = pa.array(places, mask=places < 0)
-        arrays = [
-            column.combine_chunks().take(wanted) for column in found.drop_columns(NUMBER).columns
-        ]
+        arrays = [column.combine_chunks().take(wanted) for column in found.columns]
         return pa.StructArray.from_arrays(
             arrays, fields=[*self.schema.field(0).type], mask=pa.array(places < 0)
         )

@@ -13,15 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-
 from singerlake.engine.base import Engine
-from singerlake.engine.spark.engine import SparkEngine, SparkRows
-from singerlake.engine.spark.jvm import many_columns
-from singerlake.engine.spark.jvm.failures import plain_errors
-from singerlake.engine.spark.jvm.progress import stages
+from singerlake.engine.choice import EngineChoice
+from singerlake.engine.local import LocalEngine
 from singerlake.errors import ConflictError, UsageError, ViolationsError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
@@ -30,18 +24,17 @@ from singerlake.lake import Lake, Table
 from singerlake.log import conflicts, log
 from singerlake.log.table_state import TableState
 from singerlake.ops.change.asked_rows import PART_ROWS
+from singerlake.ops.change.change import present_rows
 from singerlake.ops.change.job import Changed, change_rows
-from singerlake.ops.change.plan import ChangeOptions, Mode
-from singerlake.ops.change.row_set import Part
-from singerlake.ops.change.sql.checked_rows import SparkCheckedRows
-from singerlake.ops.change.sql.frame_rows import FrameRows
+from singerlake.ops.change.plan import ChangeOptions, ChangePlan, Mode
+from singerlake.ops.change.row_set import GivenRows, Part
 from singerlake.ops.create import create as plans
 from singerlake.ops.create.query_rows import check_key_names, create_of
-from singerlake.ops.create.query_schema import schema_of
-from singerlake.ops.create.spark_answer import SparkAnswer
+from singerlake.ops.publish.answer import SqlAnswer
+from singerlake.ops.publish.answers import instead, opened_sql
 from singerlake.ops.publish.outcome import RefreshKind
-from singerlake.ops.publish.projected import Projected
-from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE
+from singerlake.ops.publish.staged_rows import all_rows, changed_rows, new_rows
+from singerlake.ops.publish.write.row_sources import counted
 from singerlake.overlay.alter import OverlayChange
 from singerlake.publish import refreshes
 from singerlake.publish.positions import behind
@@ -49,10 +42,10 @@ from singerlake.publish.projection import DECIDE_ROWS, OnSchemaChange, Projectio
 from singerlake.publish.published import Position, SourceState
 from singerlake.publish.refreshes import Refresh
 from singerlake.publish.schema_changes import AnswerChange, answer_changes, evolved
-from singerlake.rows.batches.row_columns import alias, aliases
-from singerlake.rows.input.rows import special_names
+from singerlake.rows.batches.row_columns import alias
+from singerlake.snapshot.from_blocks import reading
 from singerlake.snapshot.key_violations import key_violations
-from singerlake.sql.state.frames import cast_to
+from singerlake.sql.local.outside import OutsideError
 
 ATTEMPTS = 3
 """Times that a refresh begins anew, because somebody else changed the table meanwhile."""
@@ -92,9 +85,9 @@ class Staged:
 
 
 def stage(
-    spark: SparkSession,
     lake: Lake,
     projection: Projection,
+    choice: EngineChoice,
     *,
     full_refresh: bool = False,
     dry_run: bool = False,
@@ -104,6 +97,7 @@ def stage(
 
     Args:
         projection: What to stage, and where; it has a ``stage``.
+        choice: What may read rows.
         full_refresh: Compute all rows, and compare them, even where less would do.
         dry_run: Only say what would be done.
         at: The version, by number or label, in which tables are read that the SQL names without
@@ -118,18 +112,38 @@ def stage(
         ConflictError: Others kept changing the table.
         SingerlakeError: As :func:`change_parts` does.
     """
-    if projection.stage is None:
+    stage = projection.stage
+    if stage is None:
         raise UsageError(f"the projection {projection.name} has no staging table to refresh")
+
+    def staged(choice: EngineChoice) -> Staged:
+        return _staged(lake, projection, stage, choice, full_refresh, dry_run, at)
+
+    try:
+        return staged(choice)
+    except OutsideError as error:  # some rows turned out to be more than DuckDB may compute
+        return staged(instead(choice, projection.name, error))
+
+
+def _staged(
+    lake: Lake,
+    projection: Projection,
+    stage: TableName,
+    choice: EngineChoice,
+    full_refresh: bool,
+    dry_run: bool,
+    at: str | None,
+) -> Staged:
+    table = lake.table(stage)
     attempts = 0
     while True:
         attempts += 1
         # Before the tables that it is made of: what another makes of newer states of these
         # meanwhile is a conflict then. After them it would be taken for what there was to begin
         # with, and be replaced by older rows.
-        head = _present(lake, projection.stage)
-        with Projected(spark, lake, projection.sql, at=at) as asked:
-            table = lake.table(projection.stage)
-            job = _Job(spark, lake, projection, asked, table, head, full_refresh, dry_run)
+        head = _present(lake, stage)
+        with opened_sql(choice, lake, projection.name, projection.sql, at) as asked:
+            job = _Job(lake, projection, choice, asked, table, head, full_refresh, dry_run)
             try:
                 return job.run()
             except ConflictError:
@@ -148,18 +162,18 @@ class _Job:
 
     def __init__(
         self,
-        spark: SparkSession,
         lake: Lake,
         projection: Projection,
-        asked: Projected,
+        choice: EngineChoice,
+        asked: SqlAnswer[Any],
         table: Table,
         head: TableState | None,
         full_refresh: bool,
         dry_run: bool,
     ) -> None:
-        self._spark = spark
         self._lake = lake
         self._projection = projection
+        self._choice = choice
         self._asked = asked
         self._full = full_refresh
         self._dry_run = dry_run
@@ -177,8 +191,8 @@ class _Job:
         projection, asked = self._projection, self._asked
         if projection.incremental:
             asked.check_deterministic(f"the SQL of the projection {projection.name}")
-        check_key_names(projection.key, [field.name for field in asked.fields])
-        entry = schema_of(asked.fields, list(projection.key))
+        check_key_names(projection.key, asked.schema.names)
+        entry = asked.table_schema(projection.key)
         if self._head is None:
             return self._create()
         last = refreshes.last_refresh(self._lake.store, self._head)
@@ -263,12 +277,12 @@ class _Job:
         plans.new_name(str(self._table.name))
         del said["sources"]  # a creation says that itself
         options = ChangeOptions(metadata=said, dry_run=self._dry_run)
-        with self._asked.rows() as result:
+        with self._asked.computed() as answer:
             made = create_of(
                 self._lake,
                 self._table.name,
                 projection.sql,
-                SparkAnswer(SparkEngine(self._spark), result),
+                answer,
                 keys=projection.key,
                 options=options,
             )
@@ -284,27 +298,31 @@ class _Job:
         why: str,
     ) -> Staged:
         """Compute all rows and make the table's rows these; only the difference is written."""
-        with self._asked.rows() as result:
-            frame = _typed(result.frame, columns_of(entry)).persist(StorageLevel.DISK_ONLY)
-            try:
-                with plain_errors(), stages(self._spark, "computing all rows", more=3):
-                    self._check_key(frame, columns_of(entry))
-                    tasks = 1 + frame.count() // PART_ROWS
-                said = partial(evolved, entry=entry) if columns else None
-                changed = self._change(head, last, frame, Mode.REPLACE, said, tasks)
-            finally:
-                frame.unpersist()
+        engine, columns_ = self._asked.engine, columns_of(entry)
+        with (
+            self._asked.computed() as answer,
+            answer.plain_errors(),
+            engine.keep(answer.rows(columns_)) as rows,
+        ):
+            with engine.stages("computing all rows", more=3):
+                parts = engine.collect(engine.map(rows, counted, "rows long"))
+                count = sum(part["rows"] for part in parts)
+                self._check_key(rows, columns_, count)
+            keyed, tasks = bool(entry.key_properties), 1 + count // PART_ROWS
+            given = all_rows(rows, columns_, keyed=keyed, tasks=tasks)
+            said = partial(evolved, entry=entry) if columns else None
+            changed = self._change(head, last, given, Mode.REPLACE, said)
         return self._staged(RefreshKind.COMPARED, why, changed, columns)
 
-    def _check_key(self, frame: DataFrame, columns: Columns) -> None:
-        key = self._projection.key
+    def _check_key(self, rows: Any, columns: Columns, count: int) -> None:
+        key, engine = self._projection.key, self._asked.engine
         if not key:
             return
-        numbers = [frame.columns.index(name) for name in key]
-        renamed = many_columns.named(frame, aliases(columns))
-        engine, called = SparkEngine(self._spark), [alias(number) for number in numbers]
-        read = partial(engine.map, SparkRows(renamed.select(*called)))
-        if wrong := key_violations(engine, read, tuple(columns[n] for n in numbers), called):
+        names = [name for name, _ in columns]
+        numbers = [names.index(name) for name in key]
+        own = tuple(columns[number] for number in numbers)
+        called = [alias(number) for number in numbers]
+        if wrong := key_violations(engine, partial(engine.map, rows), own, called, count):
             raise ViolationsError.of_lines(
                 f"{', '.join(key)} cannot be the key of {self._table.name}, and nothing was "
                 f"changed: in the result of the SQL of the projection {self._projection.name}",
@@ -312,43 +330,27 @@ class _Job:
                 "leave these rows out in the SQL, or add columns that make it unique",
             )
 
-    def _difference(self, since: Sequence[SourceState], columns: Columns) -> DataFrame:
+    def _difference(self, since: Sequence[SourceState], columns: Columns) -> GivenRows:
         """The rows that may have changed, as an upsert has them: those that are gone are to go."""
-        asked, key = self._asked, self._projection.key
-        names = [name for name, _ in columns]
-        delete = special_names(names).delete
+        asked = self._asked
         # As published rows are, they are looked up in the table that holds them.
-        fresh = asked.fresh(since) if {*key} == {*asked.key} else None
+        fresh = asked.fresh(since) if {*self._projection.key} == {*asked.key} else None
         if fresh is not None:
-            given = fresh.to_upsert(delete)
-            # Without a batch Spark does not take a table: of no rows there is one.
-            batches = given.to_batches() or [pa.RecordBatch.from_pylist([], given.schema)]
-            return _typed(
-                self._spark.createDataFrame(pa.Table.from_batches(batches)), columns, delete
-            )
-        before, after = ([many_columns.member(side, n) for n in names] for side in (BEFORE, AFTER))
-        cells = [
-            f"coalesce({now}, {then})" if name in key else now
-            for name, then, now in zip(names, before, after, strict=True)
-        ]
-        pairs = many_columns.selected(asked.changes(since).pairs, [*cells, f"{AFTER} is null"])
-        return _typed(pairs, columns, delete)
+            return new_rows(fresh, columns)
+        return changed_rows(asked.changed(since), columns, self._projection.key)
 
     def _change(
         self,
         head: TableState,
         last: Refresh,
-        rows: DataFrame,
+        rows: GivenRows,
         mode: Mode,
         said: OverlayChange | None = None,
-        tasks: int | None = None,
     ) -> Changed:
         source = f"the projection {self._projection.name}"
-        given = FrameRows(rows) if tasks is None else FrameRows(rows, tasks)
-        engine = SparkEngine(self._spark)
 
-        def parts(_: Engine[Any], present: TableState) -> list[Part]:
-            return [Part((given.row_set(engine, present, source),), mode)]
+        def parts(engine: Engine[Any], present: TableState) -> list[Part]:
+            return [Part((rows.row_set(engine, present, source),), mode)]
 
         options = ChangeOptions(
             metadata=refreshes.metadata_of(self._position),
@@ -357,11 +359,15 @@ class _Job:
             said=said,
             always=self._says_something_new(last),
         )
-        with plain_errors():
-            return change_rows(self._table, parts, options, lambda _: engine, SparkCheckedRows)
+        return change_rows(self._table, parts, options, self._engine, present_rows)
 
+    def _engine(self, wanted: ChangePlan) -> Engine[Any]:
+        """The engine of the rows, which also reads the table that is there.
 
-def _typed(frame: DataFrame, columns: Columns, *others: str) -> DataFrame:
-    """Rows in exactly the types of a table, which hold each value of the query's as it is."""
-    names = [*(name for name, _ in columns), *others]
-    return many_columns.named(cast_to(frame, columns), names)
+        Raises:
+            OutsideError: That is large.
+        """
+        engine: Engine[Any] = self._asked.engine
+        if isinstance(engine, LocalEngine) and not self._choice.takes(reading(wanted.head)):
+            raise OutsideError("a large staging table")
+        return engine

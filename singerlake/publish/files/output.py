@@ -46,3 +46,6 @@ class StagedOutput(io.RawIOBase):
         if self._pieces:
             self._staged.write(b"".join(self._pieces))
             self._pieces, self._held = [], 0
+
+    def __del__(self) -> None:
+        """Write nothing: what nobody closed is given up, and its staged file may be gone."""

@@ -11,6 +11,7 @@ from singerlake.format.overlay import Constraint
 from singerlake.format.types import Columns
 from singerlake.log.table_state import TableState
 from singerlake.overlay.constraint_checks import no_such_column
+from singerlake.sql.local import grammar
 from singerlake.sql.local.outside import OutsideError
 from singerlake.sql.local.relation_rows import columns_of
 from singerlake.sql.local.statement import Statement
@@ -58,10 +59,13 @@ def check_selection(state: TableState, where: str | None, values: Mapping[str, s
         _parsed(selecting(state, [columns[0][0]], where))
     for text in values.values():
         _check_value(text)
-    tree = parsed(selecting(state, [columns[0][0]], where, [*values.values()]))
+    sql = selecting(state, [columns[0][0]], where, [*values.values()])
+    tree = parsed(sql)
     found = Statement(tree, lambda relation: (state.table, columns, len(relation.parts)))
+    items = found.answered().items[1:]
+    grammar.check(sql, tree)
     types = dict(state.columns)
-    for name, (_, one) in zip(values, found.answered().items[1:], strict=True):
+    for name, (_, one) in zip(values, items, strict=True):
         if one.type.kind in NESTED or not same(one.type, types[name]) or one.aggregate:
             raise OutsideError(f"{words(one.type)} as a new value of {words(types[name])}")
 
@@ -81,8 +85,11 @@ def condition_tree(sql: str) -> exp.Expr:
     Raises:
         OutsideError: It is outside of the set, or more than a condition.
     """
-    tree: exp.Expr = _parsed(f"{_BEFORE}{sql}\n)").args["where"].this
-    return tree
+    whole = f"{_BEFORE}{sql}\n)"
+    tree = _parsed(whole)
+    grammar.check(whole, tree)
+    condition: exp.Expr = tree.args["where"].this
+    return condition
 
 
 def constraint_of(names: Sequence[str], sql: str) -> Constraint:

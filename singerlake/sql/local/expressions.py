@@ -292,9 +292,30 @@ def _arithmetic(sign: str) -> Callable[[Writer, exp.Expr], Written]:
         sides = [_wide(one) if decimals else one.sql for one in parts]
         type_ = decimals[0] if decimals else INTEGER
         made = made_of(parts, f"({sides[0]} {sign} {sides[1]})", type_)
+        if type_ == INTEGER and sign != "-":
+            _check_order(node)
         return replace(made, arithmetic=True, may_give_up=True)
 
     return write
+
+
+def _check_order(node: exp.Expr) -> None:
+    """Make sure that Spark computes a chain of sums, or of products, in the order of the text.
+
+    It puts the literals of a chain together, and what is left may overflow then: ``0 * n * n``.
+
+    Raises:
+        OutsideError: It may not.
+    """
+    parts, chain = [], [node]
+    while chain:
+        one = bare(chain.pop())
+        if type(one) is type(node):
+            chain += [one.this, one.expression]
+        else:
+            parts.append(is_literal(one))
+    if any(parts) and parts.count(False) > 1:
+        raise OutsideError("literals in a chain of several columns")
 
 
 def _wide(written: Written) -> str:

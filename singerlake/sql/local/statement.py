@@ -52,6 +52,13 @@ _JOINS = {
 }
 NUMBER = "number"
 """The column of a relation that numbers its rows, if a statement gives these numbers."""
+_VALUES = frozenset(
+    """
+    current_date current_time current_timestamp current_user session_user user localtimestamp
+    current_catalog current_database current_schema current_timezone grouping__id
+    """.split()  # noqa: SIM905
+)
+"""Functions that Spark calls without brackets, if no column has their name."""
 MOST = range(1 << 31)
 """What Spark takes behind LIMIT and OFFSET."""
 
@@ -272,6 +279,8 @@ class Statement:
         return Written(_column(place), type_, name, bare=frozenset(places), column=place)
 
     def _missing(self, qualifier: tuple[str, ...], name: str) -> Exception:
+        if name.casefold() in _VALUES:
+            return OutsideError(f"the function {name}")
         aliases = [one.alias for one in self.tree.expressions if isinstance(one, exp.Alias)]
         if name in aliases:
             return OutsideError("a column of the answer in a place where it is not known")
@@ -332,6 +341,8 @@ class Statement:
         only(group, "expressions", "all")
         self.grouped = True
         if group.args.get("all"):
+            if any(own.casefold() == "all" for one in self.relations for own, _ in one.columns):
+                raise OutsideError("GROUP BY ALL, with a column of that name")
             keys = [one for _, one in items if not one.aggregate]
         else:
             keys = [self._key(node, items) for node in group.expressions]

@@ -27,21 +27,12 @@ _BEFORE_BRACKETS = frozenset(
     """.split()  # noqa: SIM905  # twenty words
 )
 """Words before a bracket that are no functions."""
-_BETWEEN = frozenset(["+", "AND", "OR"])
-"""What stands between two values."""
-_AHEAD = _BEFORE_BRACKETS | {"CASE"}
 MOST_BYTES = 100_000
 """A longer statement is Spark's: to read its tree takes a stack that grows with it."""
 _SIGNS = frozenset("(),.*=<>!-+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+")
 _POWER = re.compile(r"\d+[eE]\d+")
-_BEFORE_TEXT = frozenset(
-    """
-    SELECT DISTINCT WHERE ON HAVING AND OR NOT LIKE BETWEEN OF DATE TIMESTAMP WHEN THEN ELSE
-    """.split()  # noqa: SIM905
-)
-"""Words that a string may follow: elsewhere it would be a name, or part of the string before."""
 _COMPARES = frozenset("=<>!")
 _PAIRS = frozenset(["<=", ">=", "<>", "!=", "=="])
 
@@ -83,9 +74,6 @@ def plain(sql: str) -> str:
 
 
 def _check(before: Token, token: Token) -> None:
-    # sqlglot passes these over if nothing is before them: +s, where and(flag).
-    if token.text.upper() in _BETWEEN and not _ends_value(before):
-        raise OutsideError(f"{token.text} without a value before it")
     if token.kind == "sign":
         _check_sign(before, token)
     elif before.text == "!":
@@ -97,12 +85,7 @@ def _check(before: Token, token: Token) -> None:
     elif token.kind == "number" and not _NUMBER.fullmatch(token.text):
         raise OutsideError(f"the number {token.text}")
     elif token.kind == "string":
-        _check_text(before, token)
-
-
-def _ends_value(token: Token) -> bool:
-    """Tell whether a value may end with a token."""
-    return token.text == ")" if token.kind == "sign" else token.text.upper() not in _AHEAD
+        _check_text(token)
 
 
 def _check_sign(before: Token, token: Token) -> None:
@@ -118,8 +101,6 @@ def _check_sign(before: Token, token: Token) -> None:
             raise OutsideError(f"the function {before.text}()")
 
 
-def _check_text(before: Token, token: Token) -> None:
+def _check_text(token: Token) -> None:
     if token.text[0] in "rR" or "\\" in token.text or "\0" in token.text:
         raise OutsideError("a string with a backslash")
-    if before.kind != "sign" and before.text.upper() not in _BEFORE_TEXT:
-        raise OutsideError("a string where a name may stand")

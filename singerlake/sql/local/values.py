@@ -102,9 +102,12 @@ def number(text: str, type_: Type) -> str:
     if kind is Kind.INTEGER and whole and int(text) in INT64:
         return f"CAST('{int(text)}' AS BIGINT)"
     if kind is Kind.NUMBER and (not whole or int(text) in INT64):
-        value = float(text)
+        value, exact = float(text), "e" not in text.lower()
         if math.isinf(value) or (value == 0 and Decimal(text) != 0):
             raise OutsideError(f"the number {text}, which no double holds")
+        if exact and len(text.lstrip("-").replace(".", "")) > DIGITS:
+            raise OutsideError(f"the number {text}, which has more than {DIGITS} digits")
+        value = abs(value) if exact and value == 0 else value  # to Spark, it is a decimal first
         return f"CAST('{value!r}' AS DOUBLE)"
     if kind is Kind.DECIMAL and "e" not in text.lower():
         before, _, after = text.lstrip("-").partition(".")

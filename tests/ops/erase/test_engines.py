@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,12 +18,15 @@ import singerlake
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.work import Work
 from singerlake.errors import SingerlakeError, UsageError
+from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake, Table
 from singerlake.log import notices
 from singerlake.ops.erase.plan import Erased
 from singerlake.ops.freeze import FreezeOptions, FreezePlan, commit_version, freeze
 from singerlake.ops.publish.publish import publish
 from singerlake.ops.verify.verify import verify
+from singerlake.overlay import overlay_changes as says
+from singerlake.overlay.alter import alter
 from singerlake.publish import registry
 from singerlake.publish.declaration import declared
 from singerlake.rows.batches.row_columns import BLOCK, ORDINAL
@@ -308,6 +312,29 @@ def test_copies_that_spark_may_have_to_compute_are_rebuilt_by_spark(
     with pytest.raises(UsageError, match="published copies can only be rebuilt by Spark"):
         table.erase([1], reason="r", projections=file)
     assert table.snapshot().number == 1
+
+
+def test_staged_copies_of_simple_sql_need_no_java(
+    lake: Lake, no_java: EngineChoice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_rows(lake, NAME, ROWS, ["id"], [{"id": n} for n in range(1, 5)])
+    file = tmp_path / "p.yml"
+    file.write_text(
+        f"version: 1\nprojections:\n- {{name: p, sql: select id from {NAME} where id > 1, "
+        "stage: staging.p, key: id, to: out, format: jsonl}\n"
+    )
+    monkeypatch.setattr(EngineChoice, "of", lambda *_, **__: no_java)
+    (first,) = publish(lake, declared(file), None, no_java)
+    assert first.error is None
+    table, staged = (singerlake.Lake(lake.store).table(name) for name in (NAME, "staging.p"))
+    table.erase([2], reason="r", projections=file, tables={"staging.p": None})
+    (shown,) = (tmp_path / "out").glob("*/*.jsonl")
+    assert shown.read_text() == '{"id":3}\n{"id":4}\n'
+    least = Constraint("range", ["id"], minimum=1)
+    alter(lake.store, staged.snapshot(), partial(says.with_constraint, name="l", constraint=least))
+    with pytest.raises(UsageError, match="Java starts"):
+        table.erase([3], reason="r", projections=file, tables={"staging.p": None})
+    assert [row["id"] for row in here.rows(lake.table(NAME))] == [1, 3, 4]
 
 
 @pytest.mark.usefixtures("processes")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,16 @@ import pytest
 import singerlake
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.work import Work
-from singerlake.errors import InvalidQueryError, NotFoundError, UsageError
+from singerlake.errors import InvalidQueryError, NotFoundError, UsageError, ViolationsError
+from singerlake.format.names import TableName
+from singerlake.format.overlay import Constraint
 from singerlake.lake import Lake
 from singerlake.ops.publish.outcome import Outcome, Result
 from singerlake.ops.publish.publish import publish
+from singerlake.overlay import overlay_changes as says
+from singerlake.overlay.alter import alter
 from singerlake.publish.ad_hoc import AdHoc
+from singerlake.publish.projection import Projection
 from tests.build import commit_rows
 from tests.cli.call import run
 
@@ -107,13 +113,60 @@ def test_changed_rows_that_duckdb_does_not_answer_are_for_spark(
     assert tried(no_java, sql=sql, key="id").result is Result.UP_TO_DATE
 
 
-def test_staging_tables_are_for_spark(small: Lake, tmp_path: Path) -> None:
-    file = tmp_path / "p.yml"
-    text = f"{{name: p, from: {NAME}, stage: staging.s, key: id, to: {tmp_path}/out}}"
-    file.write_text(f"version: 1\nprojections:\n- {text}\n")
-    done = run(small, "publish", "--all", "--projections", str(file), "--engine", "local")
-    assert done.exit_code == UsageError.exit_code
-    assert "the staging table of p needs Spark" in done.stderr
+STAGED = "select id, upper(name) as n from tap.s"
+
+
+def staged(lake: Lake, sql: str, choice: EngineChoice) -> Outcome:
+    projection = Projection("p", sql, (NAME,), TableName("staging", "p"), key=("id",))
+    (outcome,) = publish(lake, [projection], None, choice)
+    return outcome
+
+
+def test_staging_tables_of_simple_sql_need_no_java(small: Lake, no_java: EngineChoice) -> None:
+    assert str(staged(small, STAGED, replace(no_java, limit=Work())).error) == "Java starts"
+    first = staged(small, STAGED, no_java).staged
+    assert first is not None
+    assert (first.inserted, first.transaction) == (3, 1)
+    commit_rows(small, NAME, COLUMNS, ["id"], [{"id": 1, "name": "é"}])
+    # The rows alone say so, and nothing is committed by then.
+    assert str(staged(small, STAGED, no_java).error) == "Java starts"
+    refused = staged(small, STAGED, EngineChoice(LOCAL)).error
+    assert isinstance(refused, UsageError)
+    assert "the SQL of p with" in str(refused)
+    assert "needs Spark: use the engine auto or spark" in str(refused)
+    assert small.table("staging.p").snapshot().number == 1
+
+
+def test_large_staging_tables_are_for_spark(lake: Lake, no_java: EngineChoice) -> None:
+    """They may be, though what they are made of is small."""
+    rows = [{"id": n, "name": "n"} for n in range(5)]
+    commit_rows(lake, NAME, COLUMNS, ["id"], rows)
+    commit_rows(lake, "tap.x", COLUMNS, ["id"], rows)
+    sql = "select s.id * 10 + x.id as id, s.name from tap.s join tap.x on s.name = x.name"
+    few = replace(no_java, limit=Work(10_000, 30))
+    assert staged(lake, sql, few).result is Result.DONE
+    commit_rows(lake, NAME, COLUMNS, ["id"], [{"id": 5, "name": "n"}])
+    assert str(staged(lake, sql, few).error) == "Java starts"
+    done = staged(lake, sql, no_java).staged
+    assert done is not None
+    assert (done.inserted, done.transaction) == (5, 2)
+
+
+def test_constraints_of_staging_tables_are_checked_where_they_can_be(
+    small: Lake, no_java: EngineChoice
+) -> None:
+    assert staged(small, STAGED, no_java).result is Result.DONE
+    table = small.table("staging.p")
+    unique = partial(says.with_constraint, name="one", constraint=Constraint("unique", ["n"]))
+    alter(table.store, table.snapshot(), unique)
+    commit_rows(small, NAME, COLUMNS, ["id"], [{"id": 7, "name": "n1"}])
+    error = staged(small, STAGED, no_java).error
+    assert isinstance(error, ViolationsError)
+    assert "n N1: 2 rows" in str(error)
+    odd = Constraint("check", ["n"], sql="reverse(`n`) <> 'x'")
+    alter(table.store, table.snapshot(), partial(says.with_constraint, name="odd", constraint=odd))
+    assert str(staged(small, STAGED, no_java).error) == "Java starts"
+    assert table.snapshot().last_block == 1
 
 
 def test_columns_that_are_not_there_are_refused(tried: Callable[..., Outcome]) -> None:

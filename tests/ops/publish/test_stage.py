@@ -7,11 +7,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from singerlake.engine.choice import EngineChoice
 from singerlake.errors import (
-    InvalidQueryError,
     NotFoundError,
     OutcomeUnknownError,
     RejectedRowsError,
@@ -26,7 +24,8 @@ from singerlake.log.commit import commit
 from singerlake.ops.change.plan import ChangeOptions
 from singerlake.ops.change.table_change import TableChange
 from singerlake.ops.drop import drop_table
-from singerlake.ops.publish.projected import Projected
+from singerlake.ops.publish.answer import SqlAnswer
+from singerlake.ops.publish.answers import opened_sql
 from singerlake.ops.publish.stage import RefreshKind, Staged, stage
 from singerlake.ops.vacuum.plan import DROP_HISTORY, VacuumOptions
 from singerlake.overlay import overlay_changes as says
@@ -34,7 +33,7 @@ from singerlake.overlay.alter import AlterOptions, alter
 from singerlake.publish.projection import OnSchemaChange, Projection
 from singerlake.publish.refreshes import last_refresh
 from tests.build import commit_rows
-from tests.frozen import vacuum_on_spark
+from tests.frozen import HERE, vacuum_here
 from tests.histories import here
 
 NAME = TableName("tap-shop", "orders")
@@ -63,6 +62,22 @@ def order(id_: int, status: str | None = "new", total: int | None = 1, **more: A
     return {"id": id_, "status": status, "total": total, **more}
 
 
+@pytest.fixture
+def choice() -> EngineChoice:
+    """What reads the rows; see ``test_stage_on_spark.py``."""
+    return HERE
+
+
+def refresh(choice: EngineChoice, lake: Lake, projection: Projection, **options: Any) -> Staged:
+    return stage(lake, projection, choice, **options)
+
+
+def kind_of(choice: EngineChoice, lake: Lake) -> type[SqlAnswer[Any]]:
+    """The class that answers."""
+    with opened_sql(choice, lake, OPEN.name, OPEN.sql) as answer:
+        return type(answer)
+
+
 def staged(lake: Lake, name: TableName = STAGE) -> Table:
     return lake.table(name)
 
@@ -79,17 +94,17 @@ def counts(done: Staged) -> tuple[int, int, int]:
     return (done.changed.inserted, done.changed.updated, done.changed.deleted)
 
 
-def test_only_the_rows_that_changed_are_written(spark: SparkSession, lake: Lake) -> None:
+def test_only_the_rows_that_changed_are_written(lake: Lake, choice: EngineChoice) -> None:
     sync(lake, order(1), order(2, "done"), order(3), order(4))
-    asked = stage(spark, lake, OPEN, dry_run=True)
+    asked = refresh(choice, lake, OPEN, dry_run=True)
     assert (asked.how, counts(asked), asked.transaction) == (RefreshKind.CREATED, (3, 0, 0), None)
-    first = stage(spark, lake, OPEN)
+    first = refresh(choice, lake, OPEN)
     assert (first.how, counts(first), first.transaction) == (RefreshKind.CREATED, (3, 0, 0), 1)
-    again = stage(spark, lake, OPEN)
+    again = refresh(choice, lake, OPEN)
     assert (again.how, again.transaction) == (RefreshKind.UP_TO_DATE, None)
     # One is done, one gone, one another, one new, one not done any more; one as it was.
     sync(lake, order(1, "done"), order(3, total=7), {**order(4), **GONE}, order(5), order(2))
-    done = stage(spark, lake, OPEN)
+    done = refresh(choice, lake, OPEN)
     assert (done.how, done.why, counts(done)) == (RefreshKind.INCREMENTAL, "", (2, 1, 2))
     assert rows(lake) == [(2, "NEW", 2), (3, "NEW", 14), (5, "NEW", 2)]
     table = staged(lake)
@@ -110,13 +125,13 @@ def test_only_the_rows_that_changed_are_written(spark: SparkSession, lake: Lake)
     assert entries[1].rows == 5
     # Columns that no one asks for, and rows that are not wanted: a position, and no row.
     here.freeze(lake.table(NAME))
-    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
+    assert refresh(choice, lake, OPEN).how is RefreshKind.UP_TO_DATE
     sync(lake, order(9, "done"))
-    moved = stage(spark, lake, OPEN)
+    moved = refresh(choice, lake, OPEN)
     assert (moved.how, counts(moved), moved.transaction) == (RefreshKind.INCREMENTAL, (0, 0, 0), 3)
-    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
+    assert refresh(choice, lake, OPEN).how is RefreshKind.UP_TO_DATE
     before = fingerprint(table)
-    full = stage(spark, lake, OPEN, full_refresh=True)
+    full = refresh(choice, lake, OPEN, full_refresh=True)
     assert (full.how, full.why, counts(full)) == (
         RefreshKind.COMPARED,
         "it was requested",
@@ -136,119 +151,119 @@ SUMS = replace(
 )
 
 
-def test_what_is_computed_anew_is_compared(spark: SparkSession, lake: Lake) -> None:
+def test_what_is_computed_anew_is_compared(lake: Lake, choice: EngineChoice) -> None:
     sync(lake, order(1), order(2, "done"), order(3), order(4, None))
-    assert stage(spark, lake, SUMS).how is RefreshKind.CREATED
+    assert refresh(choice, lake, SUMS).how is RefreshKind.CREATED
     sync(lake, order(3, "paid"), order(5, "done", 5), {**order(1), **GONE})
-    planned = stage(spark, lake, SUMS, dry_run=True)
+    planned = refresh(choice, lake, SUMS, dry_run=True)
     assert (planned.how, counts(planned), planned.transaction) == (
         RefreshKind.COMPARED,
         (1, 1, 1),
         None,
     )
-    done = stage(spark, lake, SUMS)
+    done = refresh(choice, lake, SUMS)
     assert done.why == "the SQL cannot be applied row by row (it aggregates rows)"
     assert (counts(done), done.changed.unchanged, done.transaction) == ((1, 1, 1), 0, 2)
     assert rows(lake) == [("done", 2, 6), ("paid", 1, 1)]
-    assert stage(spark, lake, SUMS).how is RefreshKind.UP_TO_DATE
+    assert refresh(choice, lake, SUMS).how is RefreshKind.UP_TO_DATE
+
+
+@pytest.mark.parametrize("key", [("number",), ()])
+def test_columns_may_have_any_names(lake: Lake, choice: EngineChoice, key: tuple[str, ...]) -> None:
+    names = "part, line, source, before, after, slot, gone, found, rows, keys, _delete, c0"
+    columns = ", ".join(f"total as `{name}`" for name in names.split(", "))
+    sql = f"select id as number, {columns}, status from tap_shop.orders where status = 'new'"
+    named = replace(OPEN, sql=sql, key=key)
+    sync(lake, order(1), order(2), order(3, "done"))
+    refresh(choice, lake, named)
+    sync(lake, order(1, total=5), order(2, "done"), order(3, total=7))
+    assert counts(refresh(choice, lake, named)) == ((1, 1, 1) if key else (2, 0, 2))
+    assert rows(lake) == [(1, *[5] * 12, "new"), (3, *[7] * 12, "new")]
+    # What is gone from a state tells no block: the pairs of both states are compared.
+    here.revert(lake.table(NAME), 1)
+    refresh(choice, lake, named)
+    assert rows(lake) == [(1, *[1] * 12, "new"), (2, *[1] * 12, "new")]
 
 
 def test_without_a_key_all_rows_are_replaced_where_they_differ(
-    spark: SparkSession, lake: Lake
+    lake: Lake, choice: EngineChoice
 ) -> None:
     loose = replace(OPEN, sql="select status, total from tap_shop.orders", key=())
     sync(lake, order(1), order(2), order(3, "paid"))
-    stage(spark, lake, loose)
+    refresh(choice, lake, loose)
     # The same rows, though others have them.
     sync(lake, order(3), order(2, "paid"))
-    same = stage(spark, lake, loose)
+    same = refresh(choice, lake, loose)
     assert (same.why, counts(same)) == ("staging.orders has no key", (0, 0, 0))
     assert list(staged(lake).entries())[-1].blocks == []
     sync(lake, order(4))
-    assert stage(spark, lake, loose).changed.whole
+    assert refresh(choice, lake, loose).changed.whole
     assert rows(lake) == [("new", 1), ("new", 1), ("new", 1), ("paid", 1)]
 
 
-def test_columns_follow_the_sql(spark: SparkSession, lake: Lake) -> None:
+def test_columns_follow_the_sql(lake: Lake, choice: EngineChoice) -> None:
     every = replace(OPEN, sql="select * from tap_shop.orders")
     sync(lake, order(1), order(2))
-    stage(spark, lake, every)
+    refresh(choice, lake, every)
     # A column that the source has now, and one of another type.
     text = {"total": {"type": ["null", "string"]}, "note": {"type": ["null", "string"]}}
     sync(lake, order(2, total="x", note="a"), **text)
     told = replace(every, on_schema_change=OnSchemaChange.FAIL)
     with pytest.raises(UsageError, match="'total' is string instead of int64; 'note' is new"):
-        stage(spark, lake, told)
-    done = stage(spark, lake, every)
+        refresh(choice, lake, told)
+    done = refresh(choice, lake, every)
     assert [str(one) for one in done.columns] == [
         "'total' is string instead of int64",
         "'note' is new (string)",
     ]
     assert counts(done) == (0, 1, 0)  # of the other the number is a text now, and the same one
     assert rows(lake) == [(1, "new", "1", None), (2, "new", "x", "a")]
-    assert stage(spark, lake, told).how is RefreshKind.UP_TO_DATE
+    assert refresh(choice, lake, told).how is RefreshKind.UP_TO_DATE
     # A column that the SQL gives no more, and one that it gives again: both by one transaction.
     fewer = replace(OPEN, sql="select id, note from tap_shop.orders")
-    assert stage(spark, lake, fewer).transaction == 3
+    assert refresh(choice, lake, fewer).transaction == 3
     assert rows(lake) == [(1, None), (2, "a")]
     sync(lake, order(3, total="7", note="b"), **text)
-    assert stage(spark, lake, fewer).how is RefreshKind.INCREMENTAL
+    assert refresh(choice, lake, fewer).how is RefreshKind.INCREMENTAL
     again = replace(OPEN, sql="select id, note, total, status as state from tap_shop.orders")
-    stage(spark, lake, again)
+    refresh(choice, lake, again)
     assert rows(lake) == [(1, "1", None, "new"), (2, "x", "a", "new"), (3, "7", "b", "new")]
     alone = replace(again, stage=TableName("staging", "alone"))
-    stage(spark, lake, alone)
+    refresh(choice, lake, alone)
     assert fingerprint(staged(lake)) == fingerprint(staged(lake, alone.stage))
 
 
-def test_another_key_is_followed(spark: SparkSession, lake: Lake) -> None:
-    sync(lake, order(1), order(2, "paid"), order(3, "paid"))
-    stage(spark, lake, replace(OPEN, sql="select id, status from tap_shop.orders"))
-    other = replace(
-        OPEN,
-        sql="select id, explode(array(1, 2)) as part, status from tap_shop.orders where id > 1",
-        key=("id", "part"),
-    )
-    done = stage(spark, lake, other)
-    assert "the definition changed: sql, key" in done.why
-    assert rows(lake) == [(2, "paid", 1), (2, "paid", 2), (3, "paid", 1), (3, "paid", 2)]
-    # What was of the key may be null now.
-    one = "select status, nullif(min(id), 2) as id from tap_shop.orders group by 1"
-    stage(spark, lake, replace(OPEN, sql=one, key=("status",)))
-    assert rows(lake) == [(1, "new"), (None, "paid")]
-
-
-def test_a_key_that_is_none_is_told_with_its_values(spark: SparkSession, lake: Lake) -> None:
+def test_a_key_that_is_none_is_told_with_its_values(lake: Lake, choice: EngineChoice) -> None:
     by_status = replace(OPEN, sql="select status, total from tap_shop.orders", key=("status",))
     sync(lake, order(1), order(2, "paid"))
-    stage(spark, lake, by_status)
+    refresh(choice, lake, by_status)
     sync(lake, order(3, None), order(4, "paid"))
     with pytest.raises(ViolationsError) as found:
-        stage(spark, lake, by_status)
+        refresh(choice, lake, by_status)
     assert "status cannot be the key of staging.orders, and nothing was changed" in str(found.value)
     assert "status paid: 2 rows" in str(found.value)
     assert "1 row lacks a value" in str(found.value)
     with pytest.raises(UsageError, match="no column 'statu' to use as the key"):
-        stage(spark, lake, replace(by_status, key=("statu",)))
+        refresh(choice, lake, replace(by_status, key=("statu",)))
     with pytest.raises(UsageError, match="cannot be a key: it is null in 1 of 4 rows"):
-        stage(spark, lake, replace(by_status, stage=TableName("staging", "other")))
+        refresh(choice, lake, replace(by_status, stage=TableName("staging", "other")))
 
 
-def test_what_others_did_to_it_is_undone(spark: SparkSession, lake: Lake) -> None:
+def test_what_others_did_to_it_is_undone(lake: Lake, choice: EngineChoice) -> None:
     sync(lake, order(1), order(2))
-    stage(spark, lake, OPEN)
+    refresh(choice, lake, OPEN)
     table, before = staged(lake), fingerprint(staged(lake))
-    with TableChange(table, ChangeOptions(), EngineChoice.of(spark=spark)) as change:
+    with TableChange(table, ChangeOptions(), choice) as change:
         change.upsert([{"id": 1, "status": "mine"}, {"id": 9, "status": "mine"}])
         change.delete([2])
     here.freeze(table)
-    done = stage(spark, lake, OPEN)
+    done = refresh(choice, lake, OPEN)
     assert (done.why, counts(done)) == (
         "transaction 2 of staging.orders was not a refresh",
         (1, 1, 1),
     )
     assert fingerprint(table) == before
-    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
+    assert refresh(choice, lake, OPEN).how is RefreshKind.UP_TO_DATE
     # What went back with the table, and a column and a constraint of somebody's own.
     here.revert(table, 2)
     alter(table.store, table.snapshot(), partial(says.with_column, name="own", schema={}))
@@ -257,62 +272,64 @@ def test_what_others_did_to_it_is_undone(spark: SparkSession, lake: Lake) -> Non
     last = last_refresh(lake.store, table.snapshot())
     assert last is not None
     assert (last.transaction, last.touched) == (4, table.snapshot().number)
-    done = stage(spark, lake, OPEN)
+    done = refresh(choice, lake, OPEN)
     assert [str(one) for one in done.columns] == ["'own' is missing (text)"]
     assert fingerprint(table) == before
     assert "few" in table.snapshot().overlay.constraints
     sync(lake, order(3, total=6))
-    with pytest.raises(RejectedRowsError, match="12"):
-        stage(spark, lake, OPEN)
+    with pytest.raises(RejectedRowsError, match="row '3', column 'twice': '12' is greater"):
+        refresh(choice, lake, OPEN)
 
 
 def test_a_refresh_that_was_overtaken_begins_anew(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, choice: EngineChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync(lake, order(1))
-    stage(spark, lake, OPEN)
+    refresh(choice, lake, OPEN)
     sync(lake, order(2))
-    fresh, others = Projected.fresh, [stage]
+    kind = kind_of(choice, lake)
+    fresh, others = kind.fresh, [refresh]
 
-    def overtaken(self: Projected, since: Any) -> Any:
+    def overtaken(self: SqlAnswer[Any], since: Any) -> Any:
         if others:
-            others.pop()(spark, lake, OPEN)
+            others.pop()(choice, lake, OPEN)
         return fresh(self, since)
 
-    monkeypatch.setattr(Projected, "fresh", overtaken)
-    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
+    monkeypatch.setattr(kind, "fresh", overtaken)
+    assert refresh(choice, lake, OPEN).how is RefreshKind.UP_TO_DATE
     assert rows(lake) == [(1, "NEW", 2), (2, "NEW", 2)]
     assert len(list(staged(lake).entries())) == 2
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["refreshed", "made"])
 def test_a_refresh_takes_no_staging_table_back(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, there: bool
+    lake: Lake, choice: EngineChoice, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
     """Another reads a newer state of the source, and commits it, before this one looks."""
     sync(lake, order(1))
     if there:
-        stage(spark, lake, OPEN)
-    read, later = Projected.__enter__, [order(2)]
+        refresh(choice, lake, OPEN)
+    kind = kind_of(choice, lake)
+    read, later = kind.__enter__, [order(2)]
 
-    def overtaken(self: Projected) -> Projected:
+    def overtaken(self: SqlAnswer[Any]) -> SqlAnswer[Any]:
         if later:
             sync(lake, later.pop())
-            stage(spark, lake, OPEN)
+            refresh(choice, lake, OPEN)
         return read(self)
 
-    monkeypatch.setattr(Projected, "__enter__", overtaken)
+    monkeypatch.setattr(kind, "__enter__", overtaken)
     sync(lake, order(3))
-    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
+    assert refresh(choice, lake, OPEN).how is RefreshKind.UP_TO_DATE
     refreshed = [entry.metadata["sources"][0]["transaction"] for entry in staged(lake).entries()]
     assert refreshed == [1, 3][-1 - there :]
 
 
 def test_a_refresh_that_ends_early_is_all_or_nothing(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, choice: EngineChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync(lake, order(1), order(2))
-    stage(spark, lake, OPEN)
+    refresh(choice, lake, OPEN)
     sync(lake, order(1, "done"), order(3))
 
     def ends(*args: Any, error: Exception, done: bool, **more: Any) -> Any:
@@ -324,61 +341,50 @@ def test_a_refresh_that_ends_early_is_all_or_nothing(
         with monkeypatch.context() as patched, pytest.raises(type(error)):
             fake = partial(ends, error=error, done=done)
             patched.setattr("singerlake.ops.change.plan.commit", fake)
-            stage(spark, lake, OPEN)
+            refresh(choice, lake, OPEN)
         assert rows(lake)[-1] == ((3, "NEW", 2) if done else (2, "NEW", 2))
         assert len(list(staged(lake).entries())) == 1 + done
-    assert stage(spark, lake, OPEN).how is RefreshKind.UP_TO_DATE
+    assert refresh(choice, lake, OPEN).how is RefreshKind.UP_TO_DATE
 
 
-def test_only_a_table_that_a_projection_made_is_replaced(spark: SparkSession, lake: Lake) -> None:
+def test_only_a_table_that_a_projection_made_is_replaced(lake: Lake, choice: EngineChoice) -> None:
     sync(lake, order(1))
     sync(lake, order(1), table="staging.orders")
     with pytest.raises(UsageError, match="that no projection created"):
-        stage(spark, lake, OPEN)
+        refresh(choice, lake, OPEN)
     drop_table(lake.store, staged(lake).snapshot(), AlterOptions())
-    assert stage(spark, lake, OPEN).how is RefreshKind.CREATED
+    assert refresh(choice, lake, OPEN).how is RefreshKind.CREATED
     with pytest.raises(UsageError, match="has no staging table"):
-        stage(spark, lake, replace(OPEN, stage=None))
+        refresh(choice, lake, replace(OPEN, stage=None))
 
 
-def test_an_incremental_one_answers_the_same_each_time(spark: SparkSession, lake: Lake) -> None:
-    sync(lake, order(1))
-    today = replace(OPEN, sql="select id, current_date() as day from tap_shop.orders")
-    with pytest.raises(InvalidQueryError, match="the SQL of the projection open_orders calls cur"):
-        stage(spark, lake, today)
-    today = replace(today, incremental=False)
-    stage(spark, lake, today)
-    sync(lake, order(2))
-    assert stage(spark, lake, today).why == "the projection is not incremental"
-
-
-def test_sources_are_read_at_a_version(spark: SparkSession, lake: Lake) -> None:
+def test_sources_are_read_at_a_version(lake: Lake, choice: EngineChoice) -> None:
     sync(lake, order(1), order(2))
     here.freeze(lake.table(NAME), label="monday")
     sync(lake, order(2, "done"), order(3))
-    stage(spark, lake, OPEN)
-    back = stage(spark, lake, OPEN, at="monday")
+    refresh(choice, lake, OPEN)
+    back = refresh(choice, lake, OPEN, at="monday")
     assert (back.how, counts(back)) == (RefreshKind.INCREMENTAL, (1, 0, 1))
     (source,) = back.position.sources
     assert (source.version, source.transaction) == (1, 1)
     assert rows(lake) == [(1, "NEW", 2), (2, "NEW", 2)]
-    assert stage(spark, lake, OPEN, at="1").how is RefreshKind.UP_TO_DATE
-    first = stage(spark, lake, replace(OPEN, stage=TableName("staging", "first")), at="1")
+    assert refresh(choice, lake, OPEN, at="1").how is RefreshKind.UP_TO_DATE
+    first = refresh(choice, lake, replace(OPEN, stage=TableName("staging", "first")), at="1")
     assert first.position.sources == back.position.sources
     last = last_refresh(lake.store, staged(lake, TableName("staging", "first")).snapshot())
     assert last is not None
     assert last.position.sources == back.position.sources
-    assert counts(stage(spark, lake, OPEN)) == (1, 0, 1)
+    assert counts(refresh(choice, lake, OPEN)) == (1, 0, 1)
     with pytest.raises(NotFoundError, match="no version 'never'"):
-        stage(spark, lake, OPEN, at="never")
+        refresh(choice, lake, OPEN, at="never")
 
 
-def test_what_becomes_of_the_source_is_followed(spark: SparkSession, lake: Lake) -> None:
+def test_what_becomes_of_the_source_is_followed(lake: Lake, choice: EngineChoice) -> None:
     every = replace(OPEN, sql="select * from tap_shop.orders")
     table = lake.table(NAME)
 
     def refreshed(how: RefreshKind, why: str = "") -> Staged:
-        done = stage(spark, lake, every)
+        done = refresh(choice, lake, every)
         assert done.how is how
         assert why in done.why
         assert rows(lake) == rows(lake, str(NAME))
@@ -393,7 +399,7 @@ def test_what_becomes_of_the_source_is_followed(spark: SparkSession, lake: Lake)
     sync(lake, order(5))
     sync(lake, order(6))
     history = VacuumOptions(parts=(DROP_HISTORY,), retain_seconds=0, guard=False)
-    vacuum_on_spark(spark, table, history)
+    vacuum_here(table, history)
     assert "the history of tap-shop.orders" in refreshed(RefreshKind.COMPARED).why
     commit_rows(lake, str(NAME), ORDERS, ["id", "status"], [order(7, "paid")])
     refreshed(RefreshKind.COMPARED, "the columns of tap-shop.orders have changed")
@@ -402,21 +408,21 @@ def test_what_becomes_of_the_source_is_followed(spark: SparkSession, lake: Lake)
     assert counts(refreshed(RefreshKind.COMPARED, "not the same table")) == (0, 0, 5)
 
 
-def test_a_staging_table_is_a_source_like_any_other(spark: SparkSession, lake: Lake) -> None:
+def test_a_staging_table_is_a_source_like_any_other(lake: Lake, choice: EngineChoice) -> None:
     sync(lake, order(1), order(2))
-    stage(spark, lake, OPEN)
+    refresh(choice, lake, OPEN)
     below = replace(
         OPEN,
         name="below",
         sql="select id, twice from staging.orders",
         stage=TableName("staging", "below"),
     )
-    stage(spark, lake, below)
+    refresh(choice, lake, below)
     # The first moves on without a row: the second has nothing to do.
     sync(lake, order(3, "done"))
-    assert stage(spark, lake, OPEN).transaction == 2
-    assert stage(spark, lake, below).how is RefreshKind.UP_TO_DATE
+    assert refresh(choice, lake, OPEN).transaction == 2
+    assert refresh(choice, lake, below).how is RefreshKind.UP_TO_DATE
     sync(lake, order(2, total=4))
-    stage(spark, lake, OPEN)
-    assert counts(stage(spark, lake, below)) == (0, 1, 0)
+    refresh(choice, lake, OPEN)
+    assert counts(refresh(choice, lake, below)) == (0, 1, 0)
     assert rows(lake, "staging.below") == [(1, 2), (2, 8)]
