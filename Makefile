@@ -33,7 +33,7 @@ help:
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .venv/installed: pyproject.toml constraints/dev.txt | .venv/bin/python
-	$(BIN)/python $(PIP_INSTALL) -c constraints/dev.txt -e '.[spark,java]'
+	$(BIN)/python $(PIP_INSTALL) -c constraints/dev.txt -e '.[sql,spark,java]'
 	@touch $@
 
 # What nobody imports need not be compiled: for all that the tests bring along it takes a minute.
