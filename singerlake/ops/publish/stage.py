@@ -110,7 +110,7 @@ def stage(
             projection says that this is an error.
         ViolationsError: The key is not one: null, or there twice.
         ConflictError: Others kept changing the table.
-        SingerlakeError: As :func:`change_parts` does.
+        SingerlakeError: As :func:`change_rows` does.
     """
     stage = projection.stage
     if stage is None:

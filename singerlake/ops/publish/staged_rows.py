@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from singerlake.engine.base import Engine
 from singerlake.format.types import Columns
 from singerlake.log.table_state import TableState
-from singerlake.ops.change.row_set import GivenRows, RowSet, sent, unpacked
+from singerlake.ops.change.row_set import MANY_TASKS, GivenRows, RowSet, sent, unpacked
 from singerlake.ops.create.answer import PART
 from singerlake.ops.publish.fresh_rows import FreshRows
 from singerlake.ops.publish.write.changed_rows import AFTER, BEFORE, Changes
@@ -30,8 +30,6 @@ from singerlake.rows.state.shape import shape_of
 
 _PART_LINES = 1 << 33
 """Lines of a part: more than it has rows."""
-_TASKS = 32
-"""Into how many tasks rows are split whose number nobody knows."""
 
 
 @dataclass
@@ -91,7 +89,7 @@ def changed_rows(changes: Changes[Any], columns: Columns, key: Sequence[str]) ->
         key: Those that are its key.
     """
     schema = _upserts(columns)
-    return AnswerRows(schema, lambda _: changes.pairs, _Upserts(schema, key), _TASKS)
+    return AnswerRows(schema, lambda _: changes.pairs, _Upserts(schema, key), MANY_TASKS)
 
 
 def _schema(columns: Columns) -> pa.Schema:

@@ -13,25 +13,17 @@ from singerlake.engine.base import Engine
 from singerlake.engine.spark.engine import SparkRows
 from singerlake.engine.spark.jvm.failures import plain_errors
 from singerlake.log.table_state import TableState
-from singerlake.ops.change.row_set import GivenRows, RowSet
+from singerlake.ops.change.row_set import MANY_TASKS, GivenRows, RowSet
 from singerlake.rows.input.arrow.rows import ArrowRows, aliased
 from singerlake.rows.input.rows import LINE
 from singerlake.rows.state.shape import shape_of
 
-_TASKS = 32
-"""For how many tasks the rows of a frame are shared out, of which nobody knows the size."""
-
 
 @dataclass
 class FrameRows(GivenRows):
-    """The rows of a frame, which tasks read, whatever its size.
-
-    Attributes:
-        tasks: Into how many tasks its rows are split, about.
-    """
+    """The rows of a frame, which tasks read, whatever its size."""
 
     frame: DataFrame
-    tasks: int = _TASKS
     of_spark = "rows of a Spark frame"
 
     @plain_errors()
@@ -44,4 +36,4 @@ class FrameRows(GivenRows):
         reader.check(types)
         named = self.frame.toDF(*aliased(types).names[:-1])
         lined = named.withColumn(LINE, F.monotonically_increasing_id() + 1)
-        return RowSet(SparkRows(lined), reader.indexes, (source,), reader, self.tasks)
+        return RowSet(SparkRows(lined), reader.indexes, (source,), reader, MANY_TASKS)
