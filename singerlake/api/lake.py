@@ -122,7 +122,7 @@ class Lake(lake.Lake):
             SingerlakeError: The lake cannot be read.
         """
         if isinstance(name, TableName):
-            return name in self.tables()
+            return name in self.tables(name.tap)
         if not isinstance(name, str):
             return False
         try:

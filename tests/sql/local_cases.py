@@ -223,5 +223,7 @@ SAME = [
     f"select id from {T} where coalesce(flag, false) and case when n > 1 then s end is not null",
     f"select flag, coalesce(sum(n), 0) as a, count(*) * 2 as b, sum(d) + 1 as c from {T} group by flag",
     f"select (id) as a, (id + 1) as b, (n = 5 or flag) as c from {T} order by b desc, a",
+    f"select s from {T} for version as of '@1' t where t.id = 1 -- a note\r and t.s = 'old'",
+    f"select id as end, s as order, o.n as `from` from {T} as o",
     f"select distinct trim(s) as a, upper(Date) as b from {T} where s <> '😀' order by a",
 ]

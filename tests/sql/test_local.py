@@ -223,6 +223,16 @@ NO_SQL_OF_SPARK = [
     f"select id from {T} where not",
     f"select id from {T} where id between 1, 2",
     f"select count(distinct) from {T}",
+    f"select id from {T} /*+ hello */",
+    f"select /*+ broadcast(o) */ id from {T} o",
+    f"select id from {T} /* a /* b */ c */",
+    f"select id from {T} /* open",
+    f"select\x85id from {T}",
+    f"select\u2029id from {T}",
+    f"select\x0bid from {T}",
+    f"select id from {T} where {' or '.join(f'n = {n}' for n in range(2000))}",
+    f"select {' + '.join(['n'] * 2000)} as a from {T}",
+    f"select id from {T} where {'(' * 900}flag{')' * 900}",
     f"select a.id from {T} a, {T} b join {T} c on c.id = a.id",
 ]
 

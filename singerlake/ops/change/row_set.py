@@ -19,7 +19,7 @@ from singerlake.rows.blocks import block_tasks
 from singerlake.rows.input.rows import LINE, ROW_ID, SOURCE, TYPES, given_schema
 
 MANY_TASKS = 32
-"""Into how many tasks rows are split whose number nobody knows."""
+"""Tasks for rows that have not been counted."""
 PACKED_ROWS = 65_536
 """Rows from this process's memory that one task is sent."""
 

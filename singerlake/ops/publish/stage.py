@@ -9,13 +9,12 @@ rows come out the same either way: nothing of how they were computed is kept but
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from singerlake.engine.base import Engine
-from singerlake.engine.choice import EngineChoice
-from singerlake.engine.local import LocalEngine
+from singerlake.engine.choice import SPARK, EngineChoice
 from singerlake.errors import ConflictError, UsageError, ViolationsError
 from singerlake.format.log import SchemaEntry
 from singerlake.format.names import TableName
@@ -26,7 +25,7 @@ from singerlake.log.table_state import TableState
 from singerlake.ops.change.asked_rows import PART_ROWS
 from singerlake.ops.change.change import present_rows
 from singerlake.ops.change.job import Changed, change_rows
-from singerlake.ops.change.plan import ChangeOptions, ChangePlan, Mode
+from singerlake.ops.change.plan import ChangeOptions, Mode
 from singerlake.ops.change.row_set import GivenRows, Part
 from singerlake.ops.create import create as plans
 from singerlake.ops.create.query_rows import check_key_names, create_of
@@ -142,8 +141,10 @@ def _staged(
         # meanwhile is a conflict then. After them it would be taken for what there was to begin
         # with, and be replaced by older rows.
         head = _present(lake, stage)
-        with opened_sql(choice, lake, projection.name, projection.sql, at) as asked:
-            job = _Job(lake, projection, choice, asked, table, head, full_refresh, dry_run)
+        large = head is not None and not choice.takes(reading(head))
+        chosen = replace(choice, name=SPARK) if large else choice
+        with opened_sql(chosen, lake, projection.name, projection.sql, at) as asked:
+            job = _Job(lake, projection, asked, table, head, full_refresh, dry_run)
             try:
                 return job.run()
             except ConflictError:
@@ -164,7 +165,6 @@ class _Job:
         self,
         lake: Lake,
         projection: Projection,
-        choice: EngineChoice,
         asked: SqlAnswer[Any],
         table: Table,
         head: TableState | None,
@@ -173,7 +173,6 @@ class _Job:
     ) -> None:
         self._lake = lake
         self._projection = projection
-        self._choice = choice
         self._asked = asked
         self._full = full_refresh
         self._dry_run = dry_run
@@ -359,15 +358,4 @@ class _Job:
             said=said,
             always=self._says_something_new(last),
         )
-        return change_rows(self._table, parts, options, self._engine, present_rows)
-
-    def _engine(self, wanted: ChangePlan) -> Engine[Any]:
-        """The engine of the rows, which also reads the table that is there.
-
-        Raises:
-            OutsideError: That is large.
-        """
-        engine: Engine[Any] = self._asked.engine
-        if isinstance(engine, LocalEngine) and not self._choice.takes(reading(wanted.head)):
-            raise OutsideError("a large staging table")
-        return engine
+        return change_rows(self._table, parts, options, lambda _: self._asked.engine, present_rows)

@@ -14,7 +14,7 @@ from singerlake.overlay.constraint_checks import no_such_column
 from singerlake.sql.local import grammar
 from singerlake.sql.local.outside import OutsideError
 from singerlake.sql.local.relation_rows import columns_of
-from singerlake.sql.local.statement import Statement
+from singerlake.sql.local.statement import answered
 from singerlake.sql.local.text import parsed, plain
 from singerlake.sql.local.values import NESTED, same, words
 
@@ -60,10 +60,8 @@ def check_selection(state: TableState, where: str | None, values: Mapping[str, s
     for text in values.values():
         _check_value(text)
     sql = selecting(state, [columns[0][0]], where, [*values.values()])
-    tree = parsed(sql)
-    found = Statement(tree, lambda relation: (state.table, columns, len(relation.parts)))
-    items = found.answered().items[1:]
-    grammar.check(sql, tree)
+    found = answered(sql, lambda relation: (state.table, columns, len(relation.parts)))
+    items = found.items[1:]
     types = dict(state.columns)
     for name, (_, one) in zip(values, items, strict=True):
         if one.type.kind in NESTED or not same(one.type, types[name]) or one.aggregate:

@@ -32,7 +32,7 @@ from singerlake.rows.validation.pattern_step import PatternStep
 from singerlake.sql.local import duck
 from singerlake.sql.local.condition import condition_tree
 from singerlake.sql.local.expressions import Writer, Written, grouped
-from singerlake.sql.local.outside import OutsideError
+from singerlake.sql.local.outside import OutsideError, shallow
 from singerlake.sql.local.relation_rows import clock_type, clocks
 from singerlake.sql.local.values import number, time, words
 
@@ -255,7 +255,8 @@ class ConstraintChecks:
         return f"coalesce({' OR '.join(parts)}, false)"
 
     def _condition(self, writer: Writer, one: Constraint) -> str:
-        condition = writer.condition(condition_tree(one.sql))
+        with shallow():
+            condition = writer.condition(condition_tree(one.sql))
         if condition.aggregate:
             raise OutsideError("an aggregate")
         return condition.sql

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from singerlake.format import sql_tokens
 from singerlake.format.sql_tokens import Token
-from singerlake.sql.local.outside import OutsideError
+from singerlake.sql.local.outside import OutsideError, shallow
 from singerlake.sql.local.text import FUNCTIONS
 
 _KEYWORDS = frozenset(
@@ -43,7 +43,8 @@ def check(sql: str, tree: exp.Select) -> None:
         OutsideError: It has something that Spark reads otherwise, or not at all.
     """
     reader = _Reader(sql)
-    reader.statement()
+    with shallow():
+        reader.statement()
     names = Counter(one.name for one in tree.find_all(exp.Identifier))
     literals = sum(1 for _ in tree.find_all(exp.Literal))
     if names != reader.names or literals != reader.literals:
@@ -96,7 +97,9 @@ class _Reader:
         if self._sign("*") or self._starred():
             return
         self._condition()
-        if self._word("AS") or self._is_name():
+        if self._word("AS"):
+            self._name(any_word=True)
+        elif self._is_name():
             self._name()
 
     def _starred(self) -> bool:
@@ -110,6 +113,8 @@ class _Reader:
 
     def _relation(self) -> None:
         self._dotted()
+        if self._word("FOR") and self._text().upper() not in ("VERSION", "TIMESTAMP"):
+            self._fail()
         if any(map(self._word, ("VERSION", "TIMESTAMP"))) and self._need("AS"):
             self._need("OF")
             if not (self._is_string() or self._text().isdecimal()):
@@ -229,10 +234,13 @@ class _Reader:
         self._name()
         while self._text() == "." and self._text(1) != "*":
             self._at += 1
-            self._name()
+            self._name(any_word=True)
 
-    def _name(self) -> None:
-        if not self._is_name():
+    def _name(self, *, any_word: bool = False) -> None:
+        """Read a name; behind a dot and AS, a keyword is one."""
+        token = self._next()
+        word = any_word and token is not None and token.name is not None
+        if not (word or self._is_name()):
             self._fail()
         self.names[str(self._tokens[self._at].name)] += 1
         self._at += 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class OutsideError(Exception):
     """The statement has something that is not known to be the same on both engines.
@@ -15,3 +18,16 @@ class OutsideError(Exception):
     def __init__(self, construct: str) -> None:
         super().__init__(construct)
         self.construct = construct
+
+
+@contextmanager
+def shallow() -> Iterator[None]:
+    """Leave what Python cannot walk through to Spark.
+
+    Raises:
+        OutsideError: It is too deep, such as a chain of hundreds of conditions.
+    """
+    try:
+        yield
+    except RecursionError:
+        raise OutsideError("very many parts") from None

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from singerlake.engine.choice import LOCAL, EngineChoice
 from singerlake.engine.local import LocalEngine
-from singerlake.errors import SingerlakeError, UsageError
+from singerlake.errors import UsageError
 from singerlake.format.lake_log import LakeVersion
 from singerlake.format.names import TableName
 from singerlake.format.sql_tables import find
@@ -25,11 +25,10 @@ from singerlake.snapshot import building, index
 from singerlake.snapshot.from_blocks import reading
 from singerlake.snapshot.index import Index
 from singerlake.snapshot.result import LocalResult
-from singerlake.sql.local import duck, grammar
+from singerlake.sql.local import duck
 from singerlake.sql.local.outside import OutsideError
 from singerlake.sql.local.relation_rows import RelationRows, columns_of
-from singerlake.sql.local.statement import Answered, Statement
-from singerlake.sql.local.text import parsed
+from singerlake.sql.local.statement import Answered, answered
 from singerlake.sql.tables import Relation, Source, Tables
 
 MATERIALIZED_BYTES = 1 << 30
@@ -146,14 +145,7 @@ def planned(
         found.append(state)
         return state.table, columns_of(state, row_metadata=row_metadata), parts
 
-    tree = parsed(sql)
-    try:
-        statement = Statement(tree, find_table).answered()
-    except SingerlakeError:
-        grammar.check(sql, tree)  # what Spark does not parse has another error
-        raise
-    grammar.check(sql, tree)  # the last: what is outside of the set has better names before
-    return statement, found
+    return answered(sql, find_table), found
 
 
 def _found(tables: Tables, relation: Relation) -> tuple[TableState, int]:

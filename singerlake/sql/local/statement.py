@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
 
-from singerlake.errors import InvalidQueryError
+from singerlake.errors import InvalidQueryError, SingerlakeError
 from singerlake.format.names import TableName
 from singerlake.format.sql_tokens import quote
 from singerlake.format.types import Columns
@@ -20,7 +21,7 @@ from singerlake.rows.batches.row_columns import alias
 from singerlake.rows.batches.steps import Batches
 from singerlake.rows.columns.arrow_types import arrow_type
 from singerlake.sql import not_rowwise
-from singerlake.sql.local import duck
+from singerlake.sql.local import duck, grammar
 from singerlake.sql.local.expressions import (
     AGGREGATES,
     BEYOND,
@@ -31,7 +32,8 @@ from singerlake.sql.local.expressions import (
     grouped,
     only,
 )
-from singerlake.sql.local.outside import OutsideError
+from singerlake.sql.local.outside import OutsideError, shallow
+from singerlake.sql.local.text import parsed
 from singerlake.sql.local.values import NESTED, words
 from singerlake.sql.tables import Relation, columns_offered
 
@@ -52,6 +54,7 @@ _JOINS = {
 }
 NUMBER = "number"
 """The column of a relation that numbers its rows, if a statement gives these numbers."""
+Find: TypeAlias = Callable[[Relation], "tuple[TableName, Columns, int]"]
 _VALUES = frozenset(
     """
     current_date current_time current_timestamp current_user session_user user localtimestamp
@@ -132,6 +135,28 @@ class Answered:
         return any(one.may_give_up for _, one in self.items) or BEYOND in self.rest
 
 
+def answered(sql: str, find: Find) -> Answered:
+    """Write a statement for DuckDB.
+
+    Args:
+        sql: One SELECT.
+        find: See :class:`Statement`.
+
+    Raises:
+        OutsideError: It is outside of the set.
+        InvalidQueryError: It names a column that no table has.
+    """
+    tree = parsed(sql)
+    try:
+        with shallow():
+            found = Statement(tree, find).answered()
+    except SingerlakeError:
+        grammar.check(sql, tree)  # what Spark does not parse has another error
+        raise
+    grammar.check(sql, tree)  # the last: what is outside of the set has better names before
+    return found
+
+
 @dataclass
 class Statement:
     """A SELECT that is rewritten.
@@ -143,7 +168,7 @@ class Statement:
     """
 
     tree: exp.Select
-    find: Callable[[Relation], tuple[TableName, Columns, int]]
+    find: Find
     relations: list[Read] = field(default_factory=list)
     used: set[Place] = field(default_factory=set)
     grouped: bool = False

@@ -29,6 +29,10 @@ _BEFORE_BRACKETS = frozenset(
 """Words before a bracket that are no functions."""
 MOST_BYTES = 100_000
 """A longer statement is Spark's: to read its tree takes a stack that grows with it."""
+_BETWEEN = re.compile(
+    r"(?:[ \t\r\n]|--(?:\\\n|[^\r\n])*|/\*(?!\+)(?:(?!/\*|\*/).)*\*/)*", re.DOTALL
+)
+"""What both parsers pass over: Spark knows other blanks, and takes ``/*+`` for a hint."""
 _SIGNS = frozenset("(),.*=<>!-+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+")
@@ -62,6 +66,9 @@ def plain(sql: str) -> str:
     if len(sql) > MOST_BYTES:
         raise OutsideError("very many words")
     found = sql_tokens.tokens(sql)
+    ends, starts = [0, *(one.end for one in found)], [*(one.start for one in found), len(sql)]
+    if not all(_BETWEEN.fullmatch(sql, *gap) for gap in zip(ends, starts, strict=True)):
+        raise OutsideError("a hint, an open comment, or an unusual blank")
     while found and found[-1].text == ";":
         found.pop()
     if not found or found[0].text.upper() != "SELECT":
