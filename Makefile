@@ -77,7 +77,7 @@ $(POSTGRES)/installed: tests/postgres/environments.txt tests/postgres/overrides.
 
 # Tools that take a snapshot as an Arrow stream, with a pandas that PySpark does not run with.
 .venv-tools/installed: tests/snapshot/tools.txt constraints/tools.txt pyproject.toml .venv-meltano/installed
-	$(UV) venv --quiet --clear --python $(PYTHON) .venv-tools
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-tools
 	$(UV) pip install --quiet --python .venv-tools/bin/python --constraint constraints/tools.txt \
 	  --requirement $< --editable .
 	@touch $@
