@@ -1,7 +1,6 @@
 """The rows of an answer, as a change of its staging table takes them.
 
-Messages name them by their key. Only rows without one have lines, which nobody can look up: they
-tell rows apart, and nothing else.
+Messages name rows by their key. Rows without a key get line numbers, which only tell them apart.
 """
 
 from __future__ import annotations

@@ -48,4 +48,4 @@ class StagedOutput(io.RawIOBase):
             self._pieces, self._held = [], 0
 
     def __del__(self) -> None:
-        """Write nothing: what nobody closed is given up, and its staged file may be gone."""
+        """Write nothing: the file was abandoned, and its staged file may be gone."""

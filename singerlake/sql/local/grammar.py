@@ -33,7 +33,7 @@ _COMPARISONS = ("<=", ">=", "<>", "!=", "==", "=", "<", ">")
 
 
 def check(sql: str, tree: exp.Select) -> None:
-    """Make sure that a text says what its tree does, by Spark's grammar.
+    """Make sure that Spark parses a text, and that the tree leaves nothing of it out.
 
     Args:
         sql: One SELECT, which ``text.parsed`` has let through.
@@ -115,7 +115,7 @@ class _Reader:
         self._dotted()
         if self._word("FOR") and self._text().upper() not in ("VERSION", "TIMESTAMP"):
             self._fail()
-        if any(map(self._word, ("VERSION", "TIMESTAMP"))) and self._need("AS"):
+        if self._word("VERSION", "TIMESTAMP") and self._need("AS"):
             self._need("OF")
             if not (self._is_string() or self._text().isdecimal()):
                 self._fail()
@@ -134,17 +134,17 @@ class _Reader:
 
     def _join(self) -> bool:
         """Read the words of a join up to JOIN."""
-        if any(map(self._word, ("INNER", "CROSS"))):
+        if self._word("INNER", "CROSS"):
             return self._need("JOIN")
-        if any(map(self._word, ("LEFT", "RIGHT", "FULL"))):
+        if self._word("LEFT", "RIGHT", "FULL"):
             self._word("OUTER")
             return self._need("JOIN")
         return self._word("JOIN")
 
     def _sort(self) -> None:
         self._condition()
-        any(map(self._word, ("ASC", "DESC")))
-        if self._word("NULLS") and not any(map(self._word, ("FIRST", "LAST"))):
+        self._word("ASC", "DESC")
+        if self._word("NULLS") and not self._word("FIRST", "LAST"):
             self._fail()
 
     def _condition(self) -> None:
@@ -153,7 +153,7 @@ class _Reader:
             while self._word("NOT"):
                 pass
             self._predicate()
-            if not (self._word("AND") or self._word("OR")):
+            if not (self._word("AND", "OR")):
                 return
 
     def _predicate(self) -> None:
@@ -177,7 +177,7 @@ class _Reader:
                 self._fail()
 
     def _compares(self) -> bool:
-        return any(map(self._signs, _COMPARISONS))
+        return any(map(self._sign, _COMPARISONS))
 
     def _sum(self) -> None:
         while True:
@@ -194,7 +194,7 @@ class _Reader:
             self._brackets(self._condition)
         elif token.kind in ("string", "number") or token.text[0].isdigit():
             self._literal()
-        elif any(map(self._word, ("TRUE", "FALSE", "NULL"))):
+        elif self._word("TRUE", "FALSE", "NULL"):
             pass
         elif self._word("CASE"):
             self._case()
@@ -208,19 +208,18 @@ class _Reader:
 
     def _case(self) -> None:
         self._need("WHEN")
-        self._condition()
-        self._need("THEN")
-        self._condition()
-        while self._word("WHEN"):
+        while True:
             self._condition()
             self._need("THEN")
             self._condition()
+            if not self._word("WHEN"):
+                break
         if self._word("ELSE"):
             self._condition()
         self._need("END")
 
     def _function(self) -> None:
-        if not any(map(self._word, FUNCTIONS)):
+        if not self._word(*FUNCTIONS):
             self._fail()
         self._brackets(self._arguments)
 
@@ -292,9 +291,10 @@ class _Reader:
         word = token.text.upper()
         return token.kind == "quoted" or not (word in _KEYWORDS or word in besides)
 
-    def _word(self, word: str) -> bool:
+    def _word(self, *words: str) -> bool:
+        """Read one of some words, if it comes next."""
         token = self._next()
-        if token is None or token.kind != "word" or token.text.upper() != word:
+        if token is None or token.kind != "word" or token.text.upper() not in words:
             return False
         self._at += 1
         return True
@@ -304,10 +304,8 @@ class _Reader:
             self._fail()
         return True
 
-    def _sign(self, sign: str) -> bool:
-        return self._signs(sign)
-
-    def _signs(self, signs: str) -> bool:
+    def _sign(self, signs: str) -> bool:
+        """Read a sign of one or two characters, if it comes next."""
         if [self._text(ahead) for ahead in range(len(signs))] != [*signs]:
             return False
         self._at += len(signs)
